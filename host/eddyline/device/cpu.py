@@ -1,0 +1,205 @@
+"""The cpu device: the nested loop in vector code, on all cores."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from eddyline.device import Counters, Results, Tuples, joined, no_results
+from eddyline.engine.history import History
+from eddyline.engine.nested_loop import program, scan
+from eddyline.plan import Plan
+
+__all__ = ["CpuDevice"]
+
+# Comparisons of one job: its output is allocated for the case that all of them match.
+JOB = 1 << 22
+
+
+@dataclass
+class _Batch:
+    """Pushed arrivals that wait for their turn, as the engine reads them."""
+
+    sides: np.ndarray
+    ids: np.ndarray
+    narrow: np.ndarray
+    wide: np.ndarray
+    valid: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    first: int
+    done: int = 0
+
+
+class CpuDevice:
+    """Join on this machine's cores.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Cores to use; all of them by default.
+    """
+
+    name = "cpu"
+
+    def __init__(self, *, threads: int | None = None):
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        self._pool = ThreadPoolExecutor(self.threads)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def configure(self, plan: Plan) -> None:
+        self._plan = plan
+        self._histories = (History(plan.r, plan.window_r), History(plan.s, plan.window_s))
+        self._code = tuple(
+            program(plan, side, history.places)
+            for side, history in zip("rs", self._histories, strict=True)
+        )
+        self._batches: list[_Batch] = []
+        self._closed = self._tuples = self._results = self._comparisons = 0
+
+    def push(self, tuples: Tuples) -> None:
+        if not len(tuples):
+            return
+        records = (tuples.r, tuples.s)
+        batch = self._probes(tuples)
+        self._append(records)
+        now = np.empty(len(tuples), np.int64)
+        for side in (0, 1):
+            now[tuples.sides == side] = records[side]["time"]
+        for side in (0, 1):
+            mine, other = tuples.sides == side, self._histories[1 - side]
+            batch.starts[mine] = other.window_starts(batch.stops[mine], now[mine])
+        self._comparisons += int((batch.stops - batch.starts).sum())
+        self._tuples += len(tuples)
+        self._batches.append(batch)
+
+    def pull(self) -> Results:
+        if not self._batches:
+            return no_results(self._closed)
+        batch = self._batches[0]
+        jobs = []
+        for _ in range(self.threads):
+            job = self._next_job(batch)
+            if job.stop > job.start:
+                jobs.append(job)
+        if len(jobs) == 1 or self._pool is None:
+            found = [self._scan(batch, job) for job in jobs]
+        else:
+            found = list(self._pool.map(lambda job: self._scan(batch, job), jobs))
+        if batch.done == len(batch.sides):
+            self._batches.pop(0)
+        self._closed += sum(job.stop - job.start for job in jobs)
+        results = joined(found, self._closed)
+        self._results += len(results)
+        return results
+
+    def flush(self) -> Results:
+        parts = []
+        while self._batches:
+            parts.append(self.pull())
+        order = self._plan.order
+        if order.kind == "outer" and self._tuples % max(order.every, 1):
+            parts.append(Results(*(no_results(0).r_id,) * 2, np.zeros(1, np.int64), self._closed))
+        for side, history in zip("rs", self._histories, strict=True):
+            history.__init__(self._plan.layout(side), history.window)  # type: ignore[misc]
+        return joined(parts, self._closed)
+
+    def counters(self) -> Counters:
+        return {
+            "tuples": self._tuples,
+            "results": self._results,
+            "comparisons": self._comparisons,
+        }
+
+    def _probes(self, tuples: Tuples) -> _Batch:
+        """Lay out new tuples as the engine reads them: a column per word of either side."""
+        count = len(tuples)
+        words = max(len(self._plan.r.words), len(self._plan.s.words), 1)
+        batch = _Batch(
+            sides=tuples.sides.astype(np.uint8),
+            ids=np.empty(count, np.uint32),
+            narrow=np.zeros((count, words), np.uint32),
+            wide=np.zeros((count, words), np.uint64),
+            valid=np.empty(count, np.uint64),
+            starts=np.zeros(count, np.int64),
+            stops=np.empty(count, np.int64),
+            first=self._tuples,
+        )
+        for side, records in enumerate((tuples.r, tuples.s)):
+            mine = tuples.sides == side
+            batch.ids[mine] = records["id"]
+            batch.valid[mine] = records["valid"]
+            for i, word in enumerate(self._plan.layout("rs"[side]).words):
+                (batch.wide if word.width > 32 else batch.narrow)[mine, i] = records[word.name]
+            # Tuples of the other side that are there before this one.
+            batch.stops[mine] = self._histories[1 - side].count + np.cumsum(~mine)[mine]
+        return batch
+
+    def _append(self, records: tuple[np.ndarray, np.ndarray]) -> None:
+        for side, history in enumerate(self._histories):
+            waiting = [
+                int(
+                    batch.starts[batch.done :][batch.sides[batch.done :] != side].min(
+                        initial=1 << 62
+                    )
+                )
+                for batch in self._batches
+            ]
+            # The next arrival of the other side sees at least what is there now.
+            now = np.array(
+                [history.times[history.count - history.base - 1]] if history.count else [0]
+            )
+            oldest = int(history.window_starts(np.array([history.count]), now)[0])
+            history.append(records[side], keep_from=min([oldest, *waiting]))
+
+    def _next_job(self, batch: _Batch) -> slice:
+        """Take arrivals whose comparisons add up to a job, at least one arrival."""
+        work = np.cumsum(batch.stops[batch.done :] - batch.starts[batch.done :])
+        count = min(max(1, int(np.searchsorted(work, JOB, "right"))), len(work))
+        job = slice(batch.done, batch.done + count)
+        batch.done = job.stop
+        return job
+
+    def _scan(self, batch: _Batch, job: slice) -> Results:
+        probes = tuple(
+            getattr(batch, name)[job]
+            for name in ("sides", "narrow", "wide", "valid", "starts", "stops")
+        )
+        found, at, ends = scan(self._code, self._histories, probes)  # type: ignore[arg-type]
+        counts = np.diff(ends, prepend=0)
+        own = np.repeat(batch.ids[job], counts)
+        from_r = np.repeat(batch.sides[job] == 0, counts)
+        r_id, s_id = np.where(from_r, own, found), np.where(from_r, found, own)
+        return Results(r_id, s_id, self._stars(batch, job, at, ends), 0)
+
+    def _stars(self, batch: _Batch, job: slice, at: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        every = self._plan.order.every
+        if not every or self._plan.order.kind == "none":
+            return ends
+        if self._plan.order.kind == "outer":
+            number = batch.first + np.arange(job.start, job.stop) + 1
+            return ends[number % every == 0]
+        return _inner_stars(batch.starts[job], batch.stops[job], at, ends, every)
+
+
+def _inner_stars(
+    starts: np.ndarray, stops: np.ndarray, at: np.ndarray, ends: np.ndarray, every: int
+) -> np.ndarray:
+    """Put a star after every so many comparisons of an arrival, and after its last one."""
+    pieces = np.maximum(-(-(stops - starts) // every), 1)
+    arrival = np.repeat(np.arange(len(starts)), pieces)
+    piece = np.arange(len(arrival)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 1
+    closes_before = np.minimum(starts[arrival] + piece * every, stops[arrival])
+    # Results are sorted by (arrival, sequence number); make that one sortable number.
+    span = int(max(stops.max(initial=0), 1)) + 1
+    owner = np.repeat(np.arange(len(starts)), np.diff(ends, prepend=0))
+    return np.searchsorted(owner * span + at, arrival * span + closes_before, "left")

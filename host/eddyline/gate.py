@@ -1,0 +1,282 @@
+"""ScaleGate: many physical streams per side become the one order of arrival.
+
+With a time column the order is (time, R before S, stream number, position), whatever the
+interleaving in which rows come in. A row is *ready* when its time is below what every stream has
+reached (definition 2 of ScaleJoin, strict): then nothing that sorts before it can still come.
+Without a time column the sides take turns. Both gates read only from the stream that holds
+everything up, so that what they buffer is a batch per stream (and what lateness must keep).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.errors import DataError, OutOfOrder
+
+__all__ = ["ENDED", "Chunk", "Stream", "TimeGate", "TurnGate"]
+
+# A heartbeat no time can pass: the stream has ended.
+ENDED = 1 << 63
+NOTHING_YET = -(1 << 63)
+_OTHER = {"r": "s", "s": "r"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Name of a physical stream: side and number within the side."""
+
+    side: str
+    number: int
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        return self.side == "s", self.number
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that are ready, in order of arrival.
+
+    ``origins[i]`` indexes ``streams`` and ``rows[i]`` is the row's position in its stream.
+    """
+
+    streams: tuple[Stream, ...]
+    origins: np.ndarray
+    rows: np.ndarray
+    times: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass
+class _Pending:
+    """What one stream has delivered and the gate has not yet released."""
+
+    frontier: int = NOTHING_YET
+    newest: int = NOTHING_YET
+    count: int = 0
+    parts: deque[tuple[np.ndarray, np.ndarray]] = field(default_factory=deque)
+    buffered: int = 0
+
+
+class TimeGate:
+    """Merge timestamped streams into one order.
+
+    Parameters
+    ----------
+    streams : sequence of Stream
+        All physical streams; none can join later.
+    lateness : int, optional
+        How far times may run backwards within a stream. Rows beyond that are late: ``add``
+        returns their positions and never releases them. Without it they are an error.
+    capacity : int
+        Most rows buffered. A stream that runs ahead of the others is refused beyond it; the
+        stream that holds the others up (``lagging``) is always taken.
+    """
+
+    def __init__(
+        self, streams: Iterable[Stream], *, lateness: int | None = None, capacity: int = 1 << 24
+    ):
+        self.streams = tuple(sorted(streams, key=lambda stream: stream.rank))
+        self._lateness = lateness
+        self._capacity = capacity
+        self._pending = {stream: _Pending() for stream in self.streams}
+
+    @property
+    def buffered(self) -> int:
+        return sum(pending.buffered for pending in self._pending.values())
+
+    @property
+    def lagging(self) -> Stream | None:
+        """The stream to read next: nothing can be released before it moves. None at the end."""
+        slowest = min(self.streams, key=lambda stream: self._pending[stream].frontier)
+        return None if self._pending[slowest].frontier == ENDED else slowest
+
+    def add(self, stream: Stream, times: np.ndarray) -> np.ndarray:
+        """Take the times of a stream's next rows; return the positions of late ones.
+
+        Raises
+        ------
+        DataError
+            If a time runs backwards further than allowed, or the gate is full.
+        """
+        pending = self._pending[stream]
+        if pending.frontier == ENDED:
+            raise ValueError(f"stream {stream.side}{stream.number} has ended")
+        if self.buffered + len(times) > self._capacity and stream != self.lagging:
+            raise DataError(
+                f"the gate holds {self.buffered} rows and stream {stream.side}{stream.number} runs "
+                f"ahead of the others; give the idle ones a heartbeat"
+            )
+        times = np.asarray(times, np.int64)
+        positions = np.arange(pending.count, pending.count + len(times), dtype=np.int64)
+        pending.count += len(times)
+        if not len(times):
+            return positions
+        # What each row must not fall below: the largest time before it, less the lateness.
+        before = np.maximum.accumulate(np.concatenate([[pending.newest], times[:-1]]))
+        floor = np.maximum(_minus(before, self._lateness or 0), pending.frontier)
+        late = times < floor
+        if self._lateness is None and late.any():
+            at = int(np.argmax(late))
+            raise OutOfOrder(int(positions[at]), int(times[at]), int(floor[at]))
+        # A late row does not count as seen: it lies below the largest time anyway.
+        pending.newest = max(pending.newest, int(times.max()))
+        pending.frontier = max(
+            pending.frontier, int(_minus(np.array([pending.newest]), self._lateness or 0)[0])
+        )
+        if late.any():
+            times, kept = times[~late], positions[~late]
+        else:
+            kept = positions
+        if self._lateness is not None and len(times):
+            order = np.argsort(times, kind="stable")
+            times, kept = times[order], kept[order]
+        pending.parts.append((times, kept))
+        pending.buffered += len(times)
+        return positions[late]
+
+    def heartbeat(self, stream: Stream, time: int) -> None:
+        """Promise that nothing below ``time`` follows on a stream; ``ENDED`` ends it."""
+        pending = self._pending[stream]
+        pending.frontier = max(pending.frontier, time)
+
+    def take(self) -> Chunk:
+        """Return what has become ready, possibly nothing."""
+        frontiers = [pending.frontier for pending in self._pending.values()]
+        bound = min(frontiers)
+        origins, rows, times = [], [], []
+        for index, stream in enumerate(self.streams):
+            for ready_times, ready_rows in self._release(self._pending[stream], bound):
+                origins.append(np.full(len(ready_rows), index, np.int32))
+                rows.append(ready_rows)
+                times.append(ready_times)
+        if not rows:
+            empty = np.empty(0, np.int64)
+            return Chunk(self.streams, empty.astype(np.int32), empty, empty)
+        all_times, all_origins, all_rows = (np.concatenate(x) for x in (times, origins, rows))
+        if self._lateness is None:  # by stream already in order of position: a stable sort does
+            order = np.argsort(all_times, kind="stable")
+        else:
+            order = np.lexsort((all_rows, all_origins, all_times))
+        return Chunk(self.streams, all_origins[order], all_rows[order], all_times[order])
+
+    def _release(self, pending: _Pending, bound: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
+        for times, rows in pending.parts:
+            # At the end of all streams even the largest time is ready.
+            cut = len(times) if bound == ENDED else int(np.searchsorted(times, bound, "left"))
+            if cut:
+                yield times[:cut], rows[:cut]
+            if cut < len(times):
+                kept.append((times[cut:], rows[cut:]))
+            pending.buffered -= cut
+        pending.parts = kept
+
+
+def _minus(times: np.ndarray, amount: int) -> np.ndarray:
+    """Subtract without wrapping around below the smallest time."""
+    floor = NOTHING_YET + min(amount, ENDED)
+    return np.maximum(times, floor) - amount
+
+
+class TurnGate:
+    """Take rows alternately, R first; the streams of a side take turns; skip ended streams."""
+
+    def __init__(self, streams: Iterable[Stream]):
+        self.streams = tuple(sorted(streams, key=lambda stream: stream.rank))
+        self._waiting = dict.fromkeys(self.streams, 0)
+        self._taken = dict.fromkeys(self.streams, 0)
+        self._ended: set[Stream] = set()
+        # Streams of a side in the order of their next turns.
+        self._line = {side: [one for one in self.streams if one.side == side] for side in "rs"}
+        self._turn = "r"
+
+    @property
+    def buffered(self) -> int:
+        return sum(self._waiting.values())
+
+    @property
+    def lagging(self) -> Stream | None:
+        """The stream whose turn it is. None at the end."""
+        line = self._line[self._turn] or self._line[_OTHER[self._turn]]
+        return line[0] if line else None
+
+    def add(self, stream: Stream, count: int) -> None:
+        """Announce the next ``count`` rows of a stream."""
+        self._waiting[stream] += count
+
+    def end(self, stream: Stream) -> None:
+        """Announce that a stream has ended; what it has delivered is still taken."""
+        self._ended.add(stream)
+        self._drop_finished(stream.side)
+
+    def take(self) -> Chunk:
+        """Return what is ready, possibly nothing."""
+        self._turn = self._turn if self._line[self._turn] else _OTHER[self._turn]
+        first, second = self._turn, _OTHER[self._turn]
+        mine, others = self._side_order(first), self._side_order(second)
+        a, b = len(mine), len(others)
+        # first[i] is taken at place 2i, second[i] at 2i + 1, up to the first that is missing.
+        if a <= b:
+            taken_first, taken_second, missing = a, a, first
+        else:
+            taken_first, taken_second, missing = b + 1, b, second
+        if self._finishes(missing, a if missing == first else b):  # the rest follows on its own
+            taken_first, taken_second = a, b
+        origins = np.concatenate([mine[:taken_first], others[:taken_second]])
+        paired = [np.arange(taken_first) * 2, np.arange(taken_second) * 2 + 1]
+        places = np.argsort(np.concatenate(paired), kind="stable")
+        rows = np.concatenate(
+            [self._advance(first, mine[:taken_first]), self._advance(second, others[:taken_second])]
+        )
+        self._turn = second if taken_first > taken_second else first
+        return Chunk(self.streams, origins[places], rows[places], np.zeros(len(rows), np.int64))
+
+    def _side_order(self, side: str) -> np.ndarray:
+        """Return the streams (as indices) of a side's next rows, up to one that must be awaited."""
+        line = self._line[side]
+        rounds = [np.arange(self._waiting[stream]) for stream in line]
+        places = [np.full(len(one), place) for place, one in enumerate(rounds)]
+        if not line:
+            return np.empty(0, np.int32)
+        keys = np.concatenate(rounds) * len(line) + np.concatenate(places)
+        blocked = [
+            self._waiting[stream] * len(line) + place
+            for place, stream in enumerate(line)
+            if stream not in self._ended
+        ]
+        keys = np.sort(keys[keys < min(blocked)] if blocked else keys)
+        index = np.array([self.streams.index(stream) for stream in line], np.int32)
+        return index[keys % len(line)]
+
+    def _finishes(self, side: str, available: int) -> bool:
+        """Tell whether a side has ended and everything it has left is available."""
+        line = self._line[side]
+        return all(stream in self._ended for stream in line) and available == sum(
+            self._waiting[stream] for stream in line
+        )
+
+    def _advance(self, side: str, origins: np.ndarray) -> np.ndarray:
+        """Count rows as taken; return their positions in their streams."""
+        rows = np.empty(len(origins), np.int64)
+        line = self._line[side]
+        turns = {}
+        for place, stream in enumerate(line):
+            mine = origins == self.streams.index(stream)
+            count = int(mine.sum())
+            rows[mine] = self._taken[stream] + np.arange(count)
+            self._taken[stream] += count
+            self._waiting[stream] -= count
+            turns[stream] = (count, place)
+        self._line[side] = sorted(line, key=lambda stream: turns[stream])
+        self._drop_finished(side)
+        return rows
+
+    def _drop_finished(self, side: str) -> None:
+        self._line[side] = [
+            one for one in self._line[side] if one not in self._ended or self._waiting[one]
+        ]

@@ -1,0 +1,1 @@
+"""Files, pipes and Arrow objects as streams of batches, and back."""

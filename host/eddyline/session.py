@@ -1,0 +1,311 @@
+"""One join from sources to result batches: gate, encoder, device, materializer."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.device import Device, Results, Tuples
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
+from eddyline.errors import DataError, OutOfOrder
+from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
+from eddyline.io.source import Source
+from eddyline.query import Query
+from eddyline.query.types import raw_array
+from eddyline.rowstore import RowStore, StreamRows
+
+__all__ = ["Session", "Totals"]
+
+logger = logging.getLogger(__name__)
+
+LateRows = Callable[[str, pa.RecordBatch], None]
+# Rows given to a device at a time, and result rows put into one batch.
+BATCH = 1 << 16
+RESULT_ROWS = 1 << 16
+OLDEST = np.iinfo(np.int64).min
+
+
+@dataclass
+class Totals:
+    """What has gone through a session so far."""
+
+    r_rows: int = 0
+    s_rows: int = 0
+    pairs: int = 0
+    late_rows: int = 0
+
+
+@dataclass
+class _Sent:
+    """Where both windows begin for what follows the first ``arrivals`` arrivals."""
+
+    arrivals: int
+    first: dict[str, int]
+
+
+@dataclass
+class Session:
+    """A running join. Iterate over it for result batches; it reads its sources as needed.
+
+    Parameters
+    ----------
+    query : Query
+        What to join.
+    r, s : sequence of Source
+        Physical streams of each side.
+    device : Device
+        Entered; configured by the session.
+    batch : int
+        Most rows given to the device at a time.
+    on_late : function of side and batch, optional
+        Takes the rows that came too late.
+    """
+
+    query: Query
+    r: Sequence[Source]
+    s: Sequence[Source]
+    device: Device
+    batch: int = BATCH
+    on_late: LateRows | None = None
+    totals: Totals = field(default_factory=Totals)
+
+    def __post_init__(self) -> None:
+        self._sources = {
+            Stream(side, number): source
+            for side, sources in (("r", self.r), ("s", self.s))
+            for number, source in enumerate(sources)
+        }
+        self._rows = {stream: StreamRows() for stream in self._sources}
+        lateness = self.query.lateness
+        allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
+        self._time_gate = TimeGate(self._sources, lateness=allowed) if self.query.time else None
+        self._turn_gate = None if self._time_gate else TurnGate(self._sources)
+        dictionary = Dictionary()
+        self._dictionary = dictionary
+        self._encoders = {
+            side: SideEncoder(self.query.lowering.side(side), dictionary, side=side)
+            for side in "rs"
+        }
+        self._stores = {
+            side: RowStore(self.query.schema(side), id_bits=self.query.id_bits) for side in "rs"
+        }
+        self._sent: deque[_Sent] = deque()
+        self._arrivals = 0
+        self._now = OLDEST
+        self.schema = self._result_schema()
+        self.device.configure(self.query.plan)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for chunk in self._chunks():
+            for begin in range(0, len(chunk), self.batch):
+                self._push(chunk, slice(begin, begin + self.batch))
+                while not (results := self.device.pull()).nothing:
+                    yield from self._materialized(results)
+        yield from self._materialized(self.device.flush())
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Read whichever stream holds the others up, and pass on what that makes ready."""
+        gate = self._time_gate or self._turn_gate
+        assert gate
+        readers = {stream: iter(source) for stream, source in self._sources.items()}
+        while (stream := gate.lagging) is not None:
+            batch = next(readers[stream], None)
+            if batch is None:
+                self._end(stream)
+            else:
+                self._add(stream, batch)
+            chunk = gate.take()
+            if len(chunk):
+                yield chunk
+
+    def _end(self, stream: Stream) -> None:
+        if self._time_gate:
+            self._time_gate.heartbeat(stream, ENDED)
+        else:
+            assert self._turn_gate
+            self._turn_gate.end(stream)
+
+    def _add(self, stream: Stream, batch: pa.RecordBatch) -> None:
+        first = self._rows[stream].count
+        self._rows[stream].add(batch)
+        if stream.side == "r":
+            self.totals.r_rows += batch.num_rows
+        else:
+            self.totals.s_rows += batch.num_rows
+        if self._turn_gate:
+            self._turn_gate.add(stream, batch.num_rows)
+            return
+        assert self._time_gate
+        try:
+            late = self._time_gate.add(stream, self._times(stream, batch, first))
+        except OutOfOrder as error:
+            raise DataError(self._out_of_order(stream, batch, first, error)) from None
+        if len(late):
+            self.totals.late_rows += len(late)
+            for part in self._rows[stream].take(late):
+                if self.on_late:
+                    self.on_late(stream.side, part)
+
+    def _times(self, stream: Stream, batch: pa.RecordBatch, first: int) -> np.ndarray:
+        """Return a batch's timestamps in ticks of the join's clock."""
+        assert self.query.time
+        name = self.query.time[stream.side == "s"]
+        raw, valid = raw_array(batch[name])
+        if not valid.all():
+            row = first + int(np.argmin(valid))
+            raise DataError(
+                f"{self._sources[stream].place(row)}, column {name!r}: the time is NULL"
+            )
+        type_ = self.query.time_type(stream.side)
+        scale = int(type_.unit / (self.query.tick or 1))
+        most = (2**63 - 1) // scale
+        too_far = (raw > most) | (raw < -most) if scale > 1 or raw.dtype == np.uint64 else None
+        if too_far is not None and too_far.any():
+            at = int(np.argmax(too_far))
+            value = batch[name][at].as_py() if scale == 1 else raw[at]
+            raise DataError(
+                f"{self._sources[stream].place(first + at)}, column {name!r}: the time {value} is "
+                "beyond 64 bits in the finer unit of the two time columns"
+            )
+        return raw.astype(np.int64) * scale
+
+    def _out_of_order(
+        self, stream: Stream, batch: pa.RecordBatch, first: int, error: OutOfOrder
+    ) -> str:
+        assert self.query.time
+        name = self.query.time[stream.side == "s"]
+        value = batch[name].cast(pa.string())[error.row - first].as_py()
+        allowed = self.query.lateness
+        hint = f"beyond the lateness of {allowed}" if allowed else "allow it with lateness"
+        return (
+            f"{self._sources[stream].place(error.row)}, column {name!r}: time {value} runs "
+            f"backwards; sort the stream or {hint}"
+        )
+
+    def _push(self, chunk: Chunk, part: slice) -> None:
+        origins, rows, times = chunk.origins[part], chunk.rows[part], chunk.times[part]
+        sides = np.array([stream.side == "s" for stream in chunk.streams], np.uint8)[origins]
+        self._dictionary.evict(self._window_firsts(), self._window_times())
+        records = {}
+        for number, side in enumerate("rs"):
+            mine = sides == number
+            batch = self._gather(side, chunk, origins[mine], rows[mine])
+            store = self._stores[side]
+            encoder = self._encoders[side]
+            records[side] = encoder.encode(batch, first=store.count, times=times[mine])
+            records[side]["id"] &= (1 << self.query.id_bits) - 1
+            store.append(batch, times[mine])
+        self._require_ids()
+        self.device.push(Tuples(sides, records["r"], records["s"]))
+        self._arrivals += len(sides)
+        self._now = int(times[-1])
+        self._sent.append(_Sent(self._arrivals, self._window_firsts()))
+
+    def _gather(
+        self, side: str, chunk: Chunk, origins: np.ndarray, rows: np.ndarray
+    ) -> pa.RecordBatch:
+        """Return the rows of one side in order of arrival."""
+        schema = self.query.schema(side)
+        parts: list[pa.RecordBatch] = []
+        places = []
+        for index, stream in enumerate(chunk.streams):
+            mine = np.flatnonzero(origins == index)
+            if len(mine):
+                parts += self._rows[stream].take(rows[mine])
+                places.append(mine)
+        if not parts:
+            return pa.RecordBatch.from_pylist([], schema=schema)
+        if len(parts) == 1:
+            return parts[0]
+        whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        if len(places) == 1:
+            return whole
+        order = np.empty(len(rows), np.int64)
+        order[np.concatenate(places)] = np.arange(len(rows))
+        return whole.take(pa.array(order))
+
+    def _window_firsts(self) -> dict[str, int]:
+        """Return where each window begins for the next arrival, as far as is known now."""
+        firsts = {}
+        for side, store in self._stores.items():
+            window = self.query.plan.window(side)
+            if window.kind == "rows":
+                firsts[side] = max(0, store.count - window.size)
+            elif window.kind == "time":
+                firsts[side] = store.first_at(self._now - window.size)
+            else:
+                firsts[side] = 0
+        return firsts
+
+    def _window_times(self) -> dict[str, int]:
+        return {
+            side: max(OLDEST, self._now - window.size) if window.kind == "time" else OLDEST
+            for side in "rs"
+            for window in [self.query.plan.window(side)]
+        }
+
+    def _require_ids(self) -> None:
+        held = sum(len(store) for store in self._stores.values())
+        if held >= 1 << self.query.id_bits:
+            raise DataError(
+                f"the windows hold {held} rows, more than the {1 << self.query.id_bits} ids of "
+                f"{self.query.id_bits} bits can name: use smaller windows"
+            )
+
+    def _materialized(self, results: Results) -> Iterator[pa.RecordBatch]:
+        for begin in range(0, len(results), RESULT_ROWS):
+            part = slice(begin, begin + RESULT_ROWS)
+            yield self._rows_of(results.r_id[part], results.s_id[part])
+        # A result in flight may still name rows that have left their window since.
+        while self._sent and self._sent[0].arrivals <= results.closed:
+            for side, first in self._sent.popleft().first.items():
+                self._stores[side].drop_below(first)
+
+    def _rows_of(self, r_id: np.ndarray, s_id: np.ndarray) -> pa.RecordBatch:
+        outputs = self.query.outputs
+        tables, times = {}, []
+        for side, ids in (("r", r_id), ("s", s_id)):
+            wanted = list(dict.fromkeys(one.column for one in outputs if one.side == side))
+            tables[side], when = self._stores[side].take(ids, wanted)
+            times.append(when)
+        columns = []
+        for output, target in zip(outputs, self.schema, strict=True):
+            if output.side == "time":
+                columns.append(self._result_time(np.maximum(*times), target.type))
+            else:
+                columns.append(_single(tables[output.side][output.column]))
+        self.totals.pairs += len(r_id)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _result_time(self, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
+        if not self.query.tick:
+            return pa.array(ticks).cast(type_)
+        raw = pa.array(ticks)
+        return raw.cast(pa.int32()).cast(type_) if type_.bit_width == 32 else raw.cast(type_)
+
+    def _result_schema(self) -> pa.Schema:
+        fields = []
+        for output in self.query.outputs:
+            if output.side == "time":
+                assert self.query.time
+                finest = min("rs", key=lambda side: self.query.time_type(side).unit)
+                name = self.query.time[finest == "s"]
+                type_ = (
+                    self.query.schema(finest).field(name).type if self.query.tick else pa.int64()
+                )
+                fields.append(pa.field(output.name, type_, nullable=False))
+            else:
+                source = self.query.schema(output.side).field(output.column)
+                fields.append(source.with_name(output.name))
+        return pa.schema(fields)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+    return whole

@@ -1,0 +1,1 @@
+"""Gateware of eddyline, described in Amaranth."""

@@ -1,0 +1,1 @@
+"""The cycle-exact simulator of the gateware."""
