@@ -101,8 +101,11 @@ class Session:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for chunk in self._chunks():
-            for begin in range(0, len(chunk), self.batch):
-                self._push(chunk, slice(begin, begin + self.batch))
+            begin = 0
+            while begin < len(chunk):
+                part = slice(begin, begin + min(self.batch, self._free_ids()))
+                begin = part.stop
+                self._push(chunk, part)
                 while not (results := self.device.pull()).nothing:
                     yield from self._materialized(results)
         yield from self._materialized(self.device.flush())
@@ -199,7 +202,6 @@ class Session:
             records[side] = encoder.encode(batch, first=store.count, times=times[mine])
             records[side]["id"] &= (1 << self.query.id_bits) - 1
             store.append(batch, times[mine])
-        self._require_ids()
         self.device.push(Tuples(sides, records["r"], records["s"]))
         self._arrivals += len(sides)
         self._now = int(times[-1])
@@ -248,13 +250,16 @@ class Session:
             for window in [self.query.plan.window(side)]
         }
 
-    def _require_ids(self) -> None:
+    def _free_ids(self) -> int:
+        """Return how many more rows can be told apart from those that are still held."""
         held = sum(len(store) for store in self._stores.values())
-        if held >= 1 << self.query.id_bits:
+        free = (1 << self.query.id_bits) - 1 - held
+        if free < 1:
             raise DataError(
-                f"the windows hold {held} rows, more than the {1 << self.query.id_bits} ids of "
-                f"{self.query.id_bits} bits can name: use smaller windows"
+                f"the windows hold {held} rows, all that ids of {self.query.id_bits} bits can "
+                "name: use smaller windows"
             )
+        return free
 
     def _materialized(self, results: Results) -> Iterator[pa.RecordBatch]:
         for begin in range(0, len(results), RESULT_ROWS):

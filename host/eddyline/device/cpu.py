@@ -58,13 +58,14 @@ class CpuDevice:
 
     def configure(self, plan: Plan) -> None:
         self._plan = plan
-        self._histories = (History(plan.r, plan.window_r), History(plan.s, plan.window_s))
+        self._empty_windows()
         self._code = tuple(
             program(plan, side, history.places)
             for side, history in zip("rs", self._histories, strict=True)
         )
         self._batches: list[_Batch] = []
         self._closed = self._tuples = self._results = self._comparisons = 0
+        self._since_flush = 0
 
     def push(self, tuples: Tuples) -> None:
         if not len(tuples):
@@ -80,6 +81,7 @@ class CpuDevice:
             batch.starts[mine] = other.window_starts(batch.stops[mine], now[mine])
         self._comparisons += int((batch.stops - batch.starts).sum())
         self._tuples += len(tuples)
+        self._since_flush += len(tuples)
         self._batches.append(batch)
 
     def pull(self) -> Results:
@@ -107,10 +109,10 @@ class CpuDevice:
         while self._batches:
             parts.append(self.pull())
         order = self._plan.order
-        if order.kind == "outer" and self._tuples % max(order.every, 1):
+        if order.kind == "outer" and self._since_flush % max(order.every, 1):
             parts.append(Results(*(no_results(0).r_id,) * 2, np.zeros(1, np.int64), self._closed))
-        for side, history in zip("rs", self._histories, strict=True):
-            history.__init__(self._plan.layout(side), history.window)  # type: ignore[misc]
+        self._since_flush = 0
+        self._empty_windows()
         return joined(parts, self._closed)
 
     def counters(self) -> Counters:
@@ -119,6 +121,10 @@ class CpuDevice:
             "results": self._results,
             "comparisons": self._comparisons,
         }
+
+    def _empty_windows(self) -> None:
+        plan = self._plan
+        self._histories = (History(plan.r, plan.window_r), History(plan.s, plan.window_s))
 
     def _probes(self, tuples: Tuples) -> _Batch:
         """Lay out new tuples as the engine reads them: a column per word of either side."""
@@ -132,7 +138,7 @@ class CpuDevice:
             valid=np.empty(count, np.uint64),
             starts=np.zeros(count, np.int64),
             stops=np.empty(count, np.int64),
-            first=self._tuples,
+            first=self._since_flush,
         )
         for side, records in enumerate((tuples.r, tuples.s)):
             mine = tuples.sides == side

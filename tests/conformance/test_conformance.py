@@ -1,0 +1,110 @@
+"""Every device, the same joins, the same results. A new device only has to be registered."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline import reference
+from eddyline.device.cpu import CpuDevice
+from eddyline.device.discovery import DEVICES
+from eddyline.errors import DeviceError
+from eddyline.plan import Order
+from eddyline.query.window import rows, time
+from tests.conformance.cases import PREDICATES, Case, cases
+from tests.conformance.check import check, run
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("predicate", PREDICATES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_device_gives_what_the_definition_gives(device, predicate, data):
+    case = data.draw(cases(PREDICATES[predicate]))
+    try:
+        check(device, case)
+    except DeviceError as refused:
+        pytest.skip(f"{device} refuses: {refused}")
+
+
+def _rows(side: str, count: int, **columns) -> list[dict]:
+    name = {"r": "rid", "s": "sid"}[side]
+    return [
+        {name: i, "ts": i, **{key: make(i) for key, make in columns.items()}} for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("order", ["none", "outer", "inner"])
+def test_ids_that_wrap_around_many_times_still_name_the_right_rows(device, order):
+    r = _rows("r", 1000, x=lambda i: i % 7, y=float, t=str)
+    s = _rows("s", 1000, a=lambda i: i % 5, b=float, u=str)
+    check(device, Case("r.x = s.a", [r], [s], (rows(30), rows(50)), Order(order), False, id_bits=8))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_both_sides_may_be_the_same_stream(device):
+    r = _rows("r", 60, x=lambda i: i * 7 % 11, y=float, t=lambda i: str(i % 3))
+    s = _rows("s", 60, a=lambda i: i * 7 % 11, b=float, u=lambda i: str(i % 3))
+    on = "r.x = s.a AND r.t = s.u AND r.y <> s.b"
+    check(device, Case(on, [r], [s], (time(20), rows(9)), Order("inner"), True))
+
+
+@pytest.mark.parametrize("device", [d for d in DEVICES if d != "reference"])
+@pytest.mark.parametrize("order", ["inner", "inner:4", "outer:7"])
+def test_windows_larger_than_a_block_of_the_engine(device, order):
+    """Several blocks, groups and jobs, against the slow device on the same words."""
+    r = _rows("r", 3000, x=lambda i: i * 31 % 1000, y=lambda i: float(i % 97), t=str)
+    s = _rows("s", 20_000, a=lambda i: i * 17 % 1000, b=lambda i: float(i % 89), u=str)
+    kind, _, every = order.partition(":")
+    case = Case(
+        "r.x = s.a AND abs(r.y - s.b) <= 3",
+        [r], [s], (rows(2500), rows(17_000)), Order(kind, int(every or 0)), False,
+    )  # fmt: skip
+    found, _ = run(device, case)
+    plain = _by_hash(r, s, 2500, 17_000)
+    assert [pair for segment in found for pair in segment] == plain
+    if order == "inner":
+        assert len(found) == 23_000
+
+
+def _by_hash(r, s, window_r, window_s):
+    """Join on equality the way a hash join does: a second opinion that is fast enough."""
+    held = {"r": {}, "s": {}}
+    count = {"r": 0, "s": 0}
+    pairs = []
+    arrivals, _ = reference.arrival_order([r], [s])
+    for one in arrivals:
+        other = "s" if one.side == "r" else "r"
+        key = one.row["x" if one.side == "r" else "a"]
+        oldest = count[other] - (window_s if other == "s" else window_r)
+        for place, row in held[other].get(key, []):
+            y, b = (one.row["y"], row["b"]) if one.side == "r" else (row["y"], one.row["b"])
+            if place >= oldest and abs(y - b) <= 3:
+                a, b = (one.row, row) if one.side == "r" else (row, one.row)
+                pairs.append((a["rid"], b["sid"]))
+        held[one.side].setdefault(key, []).append((count[one.side], one.row))
+        count[one.side] += 1
+    return pairs
+
+
+def test_the_suite_notices_a_window_that_is_off_by_one(monkeypatch):
+    from eddyline.engine.history import History
+
+    right = History.window_starts
+    monkeypatch.setattr(
+        History,
+        "window_starts",
+        lambda self, stops, now: (right(self, stops, now) + 1).clip(max=stops),
+    )
+    r = _rows("r", 9, x=lambda i: 1, y=float, t=str)
+    s = _rows("s", 9, a=lambda i: 1, b=float, u=str)
+    with pytest.raises(AssertionError):
+        check("cpu", Case("r.x = s.a", [r], [s], (rows(3), rows(3)), Order("none"), False))
+
+
+def test_one_thread_and_many_give_the_same():
+    assert CpuDevice(threads=1).threads == 1
+    r = _rows("r", 400, x=lambda i: i % 13, y=float, t=str)
+    s = _rows("s", 400, a=lambda i: i % 11, b=float, u=str)
+    case = Case("r.x >= s.a", [r], [s], (rows(90), rows(200)), Order("inner"), False)
+    assert run("cpu?threads=1", case)[0] == run("cpu?threads=3", case)[0]
