@@ -15,6 +15,8 @@ from eddyline.session import BATCH, LateRows, Session
 
 __all__ = ["join", "make_query"]
 
+DEFAULT_WINDOW = rows(65536)
+
 
 def join(
     r: Any,
@@ -22,7 +24,7 @@ def join(
     /,
     on: str,
     *,
-    window: Any = rows(65536),
+    window: Any = DEFAULT_WINDOW,
     time: str | tuple[str, str] | None = None,
     lateness: Any = None,
     order: str = "none",
@@ -99,7 +101,7 @@ def make_query(
     s: pa.Schema,
     on: str,
     *,
-    window: Any = rows(65536),
+    window: Any = DEFAULT_WINDOW,
     time: str | tuple[str, str] | None = None,
     lateness: Any = None,
     order: str = "none",

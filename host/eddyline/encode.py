@@ -57,7 +57,9 @@ class SideEncoder:
         self._dictionary = dictionary
         self._side = side
 
-    def encode(self, batch: pa.RecordBatch, *, first: int = 0, times: np.ndarray | None = None):
+    def encode(
+        self, batch: pa.RecordBatch, *, first: int = 0, times: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return one record per row; ``first`` is the sequence number of the first row."""
         records = np.zeros(batch.num_rows, self.dtype)
         if times is not None:

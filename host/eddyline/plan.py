@@ -7,13 +7,14 @@ This module imports only the standard library, so gateware and wire protocol can
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 __all__ = [
     "All", "Any_", "Compare", "Flag", "Layout", "Order", "Plan", "Predicate", "Window", "Word",
+    "bands",
 ]  # fmt: skip
 
 VERSION = 1
@@ -103,6 +104,25 @@ class Any_:
     """At least one part holds; with no parts, never."""
 
     parts: tuple["Predicate", ...]
+
+
+def bands(parts: Iterable["Predicate"]) -> tuple[list[tuple[Compare, Compare]], list[Compare]]:
+    """Pair the comparisons ``>=`` and ``<=`` of a conjunction that bound one word from both sides.
+
+    Returns
+    -------
+    pairs, single
+        The pairs as (``>=``, ``<=``), and the comparisons that have no partner.
+    """
+    single = [part for part in parts if isinstance(part, Compare)]
+    pairs = []
+    for low in [one for one in single if one.op == "ge"]:
+        for high in [one for one in single if one.op == "le"]:
+            if low in single and (low.r == high.r) != (low.s == high.s):
+                pairs.append((low, high))
+                single.remove(low)
+                single.remove(high)
+    return pairs, single
 
 
 Predicate = Compare | Flag | All | Any_

@@ -78,7 +78,9 @@ class Case:
             lateness=self.lateness,
         )
         arrivals = [
-            reference.Arrival(one.side, one.row["rid" if one.side == "r" else "sid"], one.row, one.time)
+            reference.Arrival(
+                one.side, one.row["rid" if one.side == "r" else "sid"], one.row, one.time
+            )
             for one in arrivals
         ]
         plan = self.query.plan
@@ -111,7 +113,9 @@ FLOATS = {
     "ties": st.just(3.0),
     "few": st.integers(0, 4).map(float),
     "skewed": st.sampled_from([1.0] * 9 + [1.1, 1e30]),
-    "extreme": st.sampled_from([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, None, 3.4e38]),
+    "extreme": st.sampled_from(
+        [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, None, 3.4e38]
+    ),
     "wide": st.none() | st.floats(-40, 40, width=32),
 }
 STRINGS = st.none() | st.sampled_from(["a", "b", "", "é"])
@@ -127,7 +131,9 @@ def streams(draw, side: str, shape: str, times: str, most: int) -> list[list[dic
     drawn, next_id = [], 0
     for _ in range(draw(st.integers(1, 2))):
         some = draw(st.lists(cells, max_size=most))
-        gap = {"tied": st.just(0), "spread": st.integers(0, 3), "jumbled": st.integers(-2, 3)}[times]
+        gap = {"tied": st.just(0), "spread": st.integers(0, 3), "jumbled": st.integers(-2, 3)}[
+            times
+        ]
         now = 0
         for row in some:
             now += draw(gap)

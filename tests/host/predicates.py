@@ -17,11 +17,26 @@ INTEGERS = {
 FLOATS = {"f32": pa.float32(), "f64": pa.float64()}
 DECIMALS = {"d4": pa.decimal128(4, 1), "d18": pa.decimal128(18, 4)}
 MOMENTS = {"ts_s": pa.timestamp("s"), "ts_ms": pa.timestamp("ms"), "ts_us": pa.timestamp("us")}
-TYPES = INTEGERS | FLOATS | DECIMALS | MOMENTS | {"day": pa.date32(), "b": pa.bool_(), "t": pa.string()}
+TYPES = (
+    INTEGERS | FLOATS | DECIMALS | MOMENTS | {"day": pa.date32(), "b": pa.bool_(), "t": pa.string()}
+)
 SCHEMA = pa.schema(TYPES.items())
 OPS = ["=", "<>", "<", "<=", ">", ">="]
 # Few digits, so that DuckDB and we read them alike; some beyond the smaller types.
-NUMBERS = ["0", "1", "3", "10", "127", "128", "0.5", "0.1", "2.25", "16777217", "1e10", "9223372036854775807"]
+NUMBERS = [
+    "0",
+    "1",
+    "3",
+    "10",
+    "127",
+    "128",
+    "0.5",
+    "0.1",
+    "2.25",
+    "16777217",
+    "1e10",
+    "9223372036854775807",
+]
 
 
 @dataclass(frozen=True)
@@ -109,11 +124,19 @@ def terms(draw, names: list[str]) -> tuple[str, str, Text]:
         if name in FLOATS:
             number = draw(st.sampled_from(NUMBERS))
             kind = "FLOAT" if name == "f32" else "DOUBLE"
-            return side, name, Text(f"{ours} {sign} {number}", f"({duck} {sign} CAST('{number}' AS {kind}))")
+            return (
+                side,
+                name,
+                Text(f"{ours} {sign} {number}", f"({duck} {sign} CAST('{number}' AS {kind}))"),
+            )
         if name in INTEGERS or name in DECIMALS:
             number = draw(st.sampled_from([n for n in NUMBERS if n != "1e10"]))
-            return side, name, Text(
-                f"{ours} {sign} {number}", f"({duck} {sign} CAST('{number}' AS DECIMAL(30, 5)))"
+            return (
+                side,
+                name,
+                Text(
+                    f"{ours} {sign} {number}", f"({duck} {sign} CAST('{number}' AS DECIMAL(30, 5)))"
+                ),
             )
         if name in MOMENTS:
             shift = f"INTERVAL '{draw(st.sampled_from([1, 90, 86400]))}' SECOND"
@@ -141,8 +164,8 @@ def comparisons(draw) -> Text:
 
 @st.composite
 def mixed_comparisons(draw) -> Text:
-    """An integer against a float: both engines compare them as doubles."""
-    whole, _ = draw(columns(SIDES, ["i8", "u16", "i32", "u32"])), None
+    """Draw an integer against a float: both engines compare them as doubles."""
+    whole = draw(columns(SIDES, ["i8", "u16", "i32", "u32"]))
     real = draw(columns(SIDES, ["f32", "f64"]))
     op = draw(st.sampled_from(OPS))
     a, b = f"{whole[0]}.{whole[1]}", f"{real[0]}.{real[1]}"
@@ -197,7 +220,11 @@ def bands(draw) -> Text:
         )
     op = draw(st.sampled_from(OPS))
     absolute = draw(st.sampled_from(["abs", ""]))
-    limit = f"CAST('{number}' AS {wide})" if family[0][0] == "f" else f"CAST('{number}' AS DECIMAL(30, 5))"
+    limit = (
+        f"CAST('{number}' AS {wide})"
+        if family[0][0] == "f"
+        else f"CAST('{number}' AS DECIMAL(30, 5))"
+    )
     return Text(
         f"{absolute}({left} - {right}) {op} {number}",
         f"{absolute}({duck_left} - {duck_right}) {op} {limit}",
@@ -211,19 +238,33 @@ def nulls(draw) -> Text:
     return Text(text, text)
 
 
-LEAVES = comparisons() | mixed_comparisons() | against_constants() | bands() | nulls() | st.sampled_from(
-    [Text("r.b", "r.b"), Text("TRUE", "TRUE"), Text("r.i32 = NULL", "r.i32 = NULL")]
+LEAVES = (
+    comparisons()
+    | mixed_comparisons()
+    | against_constants()
+    | bands()
+    | nulls()
+    | st.sampled_from(
+        [Text("r.b", "r.b"), Text("TRUE", "TRUE"), Text("r.i32 = NULL", "r.i32 = NULL")]
+    )
 )
 
 
 def _joint(parts: tuple[str, list[Text]]) -> Text:
     word, texts = parts
-    return Text(f" {word} ".join(f"({t.ours})" for t in texts), f" {word} ".join(f"({t.duck})" for t in texts))
+    return Text(
+        f" {word} ".join(f"({t.ours})" for t in texts),
+        f" {word} ".join(f"({t.duck})" for t in texts),
+    )
 
 
 PREDICATES = st.recursive(
     LEAVES,
-    lambda inner: st.tuples(st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=3)).map(_joint)
-    | inner.map(lambda text: Text(f"NOT ({text.ours})", f"NOT ({text.duck})")),
+    lambda inner: (
+        st.tuples(st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=3)).map(
+            _joint
+        )
+        | inner.map(lambda text: Text(f"NOT ({text.ours})", f"NOT ({text.duck})"))
+    ),
     max_leaves=4,
 )

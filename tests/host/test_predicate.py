@@ -84,8 +84,12 @@ BAND_2D = "r.x BETWEEN s.a-10 AND s.a+10 AND r.y BETWEEN s.b-10 AND s.b+10"
 
 def test_the_papers_two_dimensional_band():
     rng = np.random.default_rng(7)
-    r = pa.table({"x": rng.integers(1, 60, 40).astype("i4"), "y": rng.uniform(1, 60, 40).astype("f4")})
-    s = pa.table({"a": rng.integers(1, 60, 40).astype("i4"), "b": rng.uniform(1, 60, 40).astype("f4")})
+    r = pa.table(
+        {"x": rng.integers(1, 60, 40).astype("i4"), "y": rng.uniform(1, 60, 40).astype("f4")}
+    )
+    s = pa.table(
+        {"a": rng.integers(1, 60, 40).astype("i4"), "b": rng.uniform(1, 60, 40).astype("f4")}
+    )
     band = query(BAND_2D, r.schema, s.schema)
     found = by_words(band, r, s)
     assert found == by_definition(band, r, s) == by_duckdb(BAND_2D, r, s)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.engine.history import History
-from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate
+from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate, bands
 
 __all__ = ["program", "scan"]
 
@@ -65,13 +65,15 @@ class _Compiler:
                 self.conjunction([node], level)
 
     def conjunction(self, parts: list[Predicate], level: int) -> None:
-        comparisons = [self.oriented(part) for part in parts if isinstance(part, Compare)]
-        bands, single = _bands(comparisons)
-        if not bands:
+        pairs, single = bands(parts)
+        if not pairs:
             self.emit(FILL, level, 1)
-        for number, (low, high) in enumerate(bands):
+        for number, pair in enumerate(pairs):
+            one, two = (self.oriented(part) for part in pair)
+            low, high = (one, two) if one[1] == "ge" else (two, one)
             self.band(low, high, level, fresh=number == 0)
-        for column, op, word in single:
+        for compare in single:
+            column, op, word = self.oriented(compare)
             bank, row = self.places[column]
             self.emit(COMPARE, level, bank, row, OPS[op], word)
             self.validity({column}, level)
@@ -104,19 +106,6 @@ class _Compiler:
         bits = sum(1 << column for column in columns if self.layout.words[column].optional)
         if bits:
             self.emit(STORED_BITS, level, _signed(bits))
-
-
-def _bands(comparisons: list[Oriented]) -> tuple[list[tuple[Oriented, Oriented]], list[Oriented]]:
-    """Pair ``>=`` with ``<=`` where they share the stored column or the probe's word."""
-    bands, single = [], list(comparisons)
-    for low in comparisons:
-        for high in comparisons:
-            joined = (low[0] == high[0]) != (low[2] == high[2])
-            if low[1] == "ge" and high[1] == "le" and joined and {low, high} <= set(single):
-                bands.append((low, high))
-                single.remove(low)
-                single.remove(high)
-    return bands, single
 
 
 def _signed(bits: int) -> int:

@@ -1,6 +1,7 @@
 """Open an input by its name: Parquet, Arrow IPC, CSV or NDJSON, or ``-`` for stdin."""
 
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -32,14 +33,24 @@ def open_source(name: str, types: dict[str, pa.DataType] | None = None) -> Sourc
     DataError
         If the file is missing, unreadable or not what it seems.
     """
-    types = types or {}
     file = _open(name)
-    # peek waits for the first bytes of a pipe but takes nothing away.
-    head = file.peek(8)[:8]  # type: ignore[attr-defined]
-    format_ = _format(name, head)
-    if format_ in ("parquet", "arrow") and types:
-        raise QueryError(f"{name} carries its own types; types are for CSV and NDJSON")
     try:
+        source = _source(name, file, types or {})
+    except BaseException:
+        file.close()
+        raise
+    if name != "-":
+        weakref.finalize(source, file.close)
+    return source
+
+
+def _source(name: str, file: BinaryIO, types: dict[str, pa.DataType]) -> Source:
+    try:
+        # peek waits for the first bytes of a pipe but takes nothing away.
+        head = file.peek(8)[:8]  # type: ignore[attr-defined]
+        format_ = _format(name, head)
+        if format_ in ("parquet", "arrow") and types:
+            raise QueryError(f"{name} carries its own types; --types is for CSV and NDJSON")
         match format_:
             case "parquet":
                 return _Parquet(name, file)
@@ -50,7 +61,7 @@ def open_source(name: str, types: dict[str, pa.DataType] | None = None) -> Sourc
             case _:
                 return CsvSource(file, name, types)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"cannot read {name} as {format_}: {error}") from None
+        raise DataError(f"cannot read {name}: {error}") from None
 
 
 def _open(name: str) -> BinaryIO:
@@ -67,7 +78,7 @@ def _open(name: str) -> BinaryIO:
 def _format(name: str, head: bytes) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
-    if head.startswith(b"ARROW1") or head.startswith(b"\xff\xff\xff\xff"):
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     if name == "-":
         return "ndjson" if head.lstrip().startswith(b"{") else "csv"
@@ -85,6 +96,7 @@ class _Columnar:
 
     def __init__(self, name: str):
         self._name = name
+        self._done = self._total = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -98,6 +110,9 @@ class _Columnar:
     def place(self, row: int) -> str:
         return f"{self._name}, row {row + 1}"
 
+    def progress(self) -> float | None:
+        return self._done / self._total if self._total else None
+
 
 class _Parquet(_Columnar):
     def __init__(self, name: str, file: BinaryIO):
@@ -106,9 +121,12 @@ class _Parquet(_Columnar):
             raise DataError("Parquet cannot be read from a pipe: give the file's name")
         self._file = pq.ParquetFile(file)
         self.schema = self._file.schema_arrow
+        self._total = self._file.metadata.num_rows
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._file.iter_batches(BATCH)
+        for batch in self._file.iter_batches(BATCH):
+            self._done += batch.num_rows
+            yield batch
 
 
 class _Arrow(_Columnar):
@@ -120,6 +138,7 @@ class _Arrow(_Columnar):
             self._file = pa.ipc.open_file(file)
             self._stream = None
             self.schema = self._file.schema
+            self._total = self._file.num_record_batches
         else:
             self._stream = pa.ipc.open_stream(file)
             self.schema = self._stream.schema
@@ -128,5 +147,6 @@ class _Arrow(_Columnar):
         if self._stream is not None:
             yield from self._stream
         else:
-            for i in range(self._file.num_record_batches):
-                yield self._file.get_batch(i)
+            for number in range(self._total):
+                self._done = number + 1
+                yield self._file.get_batch(number)

@@ -20,6 +20,9 @@ class Source(Protocol):
     def place(self, row: int) -> str:
         """Say where a row is, for people; rows count from 0."""
 
+    def progress(self) -> float | None:
+        """Return which share has been read, if that can be known."""
+
 
 class ArrowSource:
     """Anything that offers the Arrow C stream interface: pyarrow, pandas, Polars, DuckDB.
@@ -50,3 +53,6 @@ class ArrowSource:
 
     def place(self, row: int) -> str:
         return f"{self._name}, row {row}"
+
+    def progress(self) -> float | None:
+        return None

@@ -6,6 +6,8 @@ end of a row, so that a slow pipe gives its rows at once and a fast file still c
 
 import io
 import json
+import os
+import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -20,23 +22,22 @@ __all__ = ["CsvSource", "NdjsonSource"]
 
 BLOCK = 1 << 20
 NEWLINE, QUOTE = ord("\n"), ord('"')
+HINT = "if the types guessed from the first rows are wrong, give them with --types"
 
 
 class _TextSource:
     """What CSV and NDJSON share: blocks of whole rows, one schema, rows counted.
 
-    The types are those of the first block, unless ``types`` says otherwise.
+    The types are those of the first rows to arrive, unless ``types`` says otherwise.
     """
 
-    quotes = False
-
-    def __init__(
-        self, file: BinaryIO, name: str, types: dict[str, pa.DataType], *, head: bytes = b""
-    ):
+    def __init__(self, file: BinaryIO, name: str, types: dict[str, pa.DataType]):
         self._name = name
         self._types = types
-        self._blocks = _blocks(file, head, quotes=self.quotes)
-        self._row = 0
+        self._size = _size(file)
+        self._consumed = 0
+        self._rows = 0
+        self._blocks = self._whole_rows(file)
         self._first = self._begin()
         self.schema: pa.Schema = self._first.schema
         unknown = set(types) - set(self.schema.names)
@@ -46,152 +47,170 @@ class _TextSource:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from self._batches(self._first)
         for block in self._blocks:
-            yield from self._batches(self._table(block))
+            yield from self._batches(self._following(block))
 
     def place(self, row: int) -> str:
         return f"{self._name}, row {row + 1}"
 
+    def progress(self) -> float | None:
+        return min(1.0, self._consumed / self._size) if self._size else None
+
     def _batches(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        self._row += table.num_rows
+        self._rows += table.num_rows
         yield from table.combine_chunks().to_batches()
 
+    def _whole_rows(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield what has arrived, cut after the last complete row."""
+        rest = b""
+        while more := file.read1(BLOCK):  # type: ignore[attr-defined]
+            self._consumed += len(more)
+            rest += more
+            if cut := self._row_end(rest):
+                yield rest[:cut]
+                rest = rest[cut:]
+        if rest.strip():
+            yield rest
+
+    def _row_end(self, block: bytes) -> int:
+        return block.rfind(b"\n") + 1
+
     def _begin(self) -> pa.Table:
+        """Read the first rows and find the schema."""
         raise AssertionError
 
-    def _table(self, block: bytes) -> pa.Table:
+    def _following(self, block: bytes) -> pa.Table:
+        """Read further rows by the schema."""
         raise AssertionError
 
 
 class CsvSource(_TextSource):
     """Comma-separated values with a header line."""
 
-    quotes = True
+    def _row_end(self, block: bytes) -> int:
+        """Return the length of the complete rows; a newline between quotes ends no row."""
+        if QUOTE not in block:
+            return super()._row_end(block)
+        data = np.frombuffer(block, np.uint8)
+        outside = np.cumsum(data == QUOTE) % 2 == 0
+        ends = np.flatnonzero((data == NEWLINE) & outside)
+        return int(ends[-1]) + 1 if len(ends) else 0
 
     def _begin(self) -> pa.Table:
-        block = next(self._blocks, None)
-        if not block or not block.strip():
+        block = b""
+        for more in self._blocks:  # types show only in a row, which may come after the header
+            block += more
+            if len(block.split(b"\n", 2)) > 1 and block.split(b"\n", 1)[1].strip():
+                break
+        if not block.strip():
             raise DataError(f"{self._name} is empty: a CSV file begins with a line of column names")
-        return self._table(block, names=None)
-
-    def _table(self, block: bytes, names: list[str] | None = ...) -> pa.Table:  # type: ignore
-        names = self.schema.names if names is ... else names
-        types = self._types if names is None else {f.name: f.type for f in self.schema}
-        # A header without rows would give columns of type null, which join with nothing.
-        try:
-            table = self._read(block, names, types)
-        except pa.ArrowInvalid as error:
-            raise DataError(self._explain(block, names, types, error)) from None
-        if names is None:
-            empty = {f.name: pa.string() for f in table.schema if pa.types.is_null(f.type)}
-            if empty:
-                table = self._read(block, names, empty | types)
+        table = self._read(block, None, self._types)
+        untyped = {f.name: pa.string() for f in table.schema if pa.types.is_null(f.type)}
+        if table.num_rows and untyped:  # nothing but empty cells so far: anything may follow
+            table = self._read(block, None, untyped | self._types)
         return table
+
+    def _following(self, block: bytes) -> pa.Table:
+        if not block.strip():
+            return self.schema.empty_table()
+        types = {field.name: field.type for field in self.schema}
+        return self._read(block, self.schema.names, types)
 
     def _read(
         self, block: bytes, names: list[str] | None, types: dict[str, pa.DataType]
     ) -> pa.Table:
-        return arrow_csv.read_csv(
-            io.BytesIO(block),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=False, block_size=len(block) + 1, column_names=names
-            ),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True),
-        )
+        try:
+            return _read_csv(block, names, types)
+        except pa.ArrowInvalid as error:
+            raise DataError(self._explain(block, names, types, error)) from None
 
-    def _explain(self, block: bytes, names, types, error: Exception) -> str:  # type: ignore
-        """Find the row that Arrow complained about; its own message counts from the block."""
-        header = int(names is None)
-        lines = block.split(b"\n")
-        for number, line in enumerate(lines):
-            if header and number == 0:
-                continue
-            if not line.strip():
-                continue
-            alone = lines[0] + b"\n" + line if header else line
+    def _explain(
+        self,
+        block: bytes,
+        names: list[str] | None,
+        types: dict[str, pa.DataType],
+        error: pa.ArrowInvalid,
+    ) -> str:
+        """Find the row that Arrow complains about; its own message counts from the block."""
+        lines = [line for line in block.split(b"\n") if line.strip()]
+        header = [] if names else [lines.pop(0)]
+        for number, line in enumerate(lines if QUOTE not in block else [], start=self._rows + 1):
             try:
-                self._read(alone, names, types)
+                _read_csv(b"\n".join([*header, line]), names, types)
             except pa.ArrowInvalid as reason:
-                row = self._row + number + 1 - header
-                text = (
-                    str(reason).split(": ", 1)[-1].replace("Row #2: ", "").replace("Row #1: ", "")
-                )
-                return (
-                    f"{self._name}, row {row}: {text.strip()} (in {line.decode(errors='replace')!r}; "
-                    "if the types guessed from the first rows are wrong, give them with --types)"
-                )
-        return f"{self._name}, near row {self._row + 1}: {error}"
+                text = line.decode(errors="replace")
+                return f"{self._name}, row {number}: {_plain(reason)} (in {text!r}; {HINT})"
+        return f"{self._name}, after row {self._rows}: {_plain(error)} ({HINT})"
+
+
+def _read_csv(block: bytes, names: list[str] | None, types: dict[str, pa.DataType]) -> pa.Table:
+    return arrow_csv.read_csv(
+        io.BytesIO(block),
+        read_options=arrow_csv.ReadOptions(
+            use_threads=False, block_size=len(block) + 1, column_names=names
+        ),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+    )
 
 
 class NdjsonSource(_TextSource):
     """One JSON object per line."""
 
     def _begin(self) -> pa.Table:
-        block = next(self._blocks, None)
-        if not block or not block.strip():
+        block = next(self._blocks, b"")
+        if not block.strip():
             raise DataError(f"{self._name} is empty: NDJSON needs a first row to show its columns")
-        return self._parsed(block, pa.schema(list(self._types.items())), "infer")
+        return self._read(block, pa.schema(list(self._types.items())), "infer")
 
-    def _table(self, block: bytes) -> pa.Table:
+    def _following(self, block: bytes) -> pa.Table:
         if not block.strip():
             return self.schema.empty_table()
-        return self._parsed(block, self.schema, "error").select(self.schema.names)
+        return self._read(block, self.schema, "error").select(self.schema.names)
 
-    def _parsed(self, block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
+    def _read(self, block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
         try:
-            return arrow_json.read_json(
-                io.BytesIO(block),
-                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-                parse_options=arrow_json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior=unexpected
-                ),
-            )
+            return _read_json(block, schema, unexpected)
         except pa.ArrowInvalid as error:
             raise DataError(self._explain(block, schema, unexpected, error)) from None
 
-    def _explain(self, block: bytes, schema: pa.Schema, unexpected: str, error: Exception) -> str:
-        for number, line in enumerate(block.split(b"\n")):
-            row = self._row + number + 1
+    def _explain(
+        self, block: bytes, schema: pa.Schema, unexpected: str, error: pa.ArrowInvalid
+    ) -> str:
+        lines = (line for line in block.split(b"\n") if line.strip())
+        for number, line in enumerate(lines, start=self._rows + 1):
             text = line.decode(errors="replace")
             try:
-                if line.strip():
-                    json.loads(line)
-            except ValueError as reason:
-                return f"{self._name}, row {row}: not JSON ({reason}) in {text!r}"
-            try:
-                if line.strip():
-                    arrow_json.read_json(
-                        io.BytesIO(line),
-                        parse_options=arrow_json.ParseOptions(
-                            explicit_schema=schema, unexpected_field_behavior=unexpected
-                        ),
-                    )
+                json.loads(line)
+                _read_json(line, schema, unexpected)
             except pa.ArrowInvalid as reason:
-                return f"{self._name}, row {row}: {str(reason).rstrip('.')} (in {text!r})"
-        return f"{self._name}, near row {self._row + 1}: {error}"
+                return f"{self._name}, row {number}: {_plain(reason)} (in {text!r}; {HINT})"
+            except ValueError as reason:
+                return f"{self._name}, row {number}: not JSON: {reason} (in {text!r})"
+        return f"{self._name}, after row {self._rows}: {_plain(error)} ({HINT})"
 
 
-def _blocks(file: BinaryIO, rest: bytes, *, quotes: bool) -> Iterator[bytes]:
-    """Yield what has arrived, cut after the last complete row."""
-    while True:
-        cut = _row_end(rest, quotes=quotes)
-        if cut:
-            yield rest[:cut]
-            rest = rest[cut:]
-        # read1 returns as soon as there is anything.
-        more = file.read1(BLOCK)  # type: ignore[attr-defined]
-        if not more:
-            break
-        rest += more
-    if rest.strip():
-        yield rest
+def _read_json(block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
+    return arrow_json.read_json(
+        io.BytesIO(block),
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior=unexpected
+        ),
+    )
 
 
-def _row_end(block: bytes, *, quotes: bool) -> int:
-    """Return the length of the complete rows; a newline between quotes ends no row."""
-    if not quotes or QUOTE not in block:
-        return block.rfind(b"\n") + 1
-    data = np.frombuffer(block, np.uint8)
-    outside = np.cumsum(data == QUOTE) % 2 == 0
-    ends = np.flatnonzero((data == NEWLINE) & outside)
-    return int(ends[-1]) + 1 if len(ends) else 0
+def _size(file: BinaryIO) -> int:
+    """Return the size of a regular file, and 0 for a pipe."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def _plain(error: Exception) -> str:
+    """Drop the row numbers of Arrow's message: they count from the start of a block."""
+    text = str(error).splitlines()[0].rstrip(".")
+    for noise in ("CSV parse error: ", "JSON parse error: ", "Row #1: ", "Row #2: "):
+        text = text.replace(noise, "")
+    return text

@@ -58,7 +58,8 @@ def open_sink(name: str | None, schema: pa.Schema) -> Iterator[Sink]:
     format_ = output_format(name)
     place = "stdout" if name in (None, "-") else str(name)
     with _machine_errors(place):
-        file: BinaryIO = sys.stdout.buffer if place == "stdout" else Path(place).open("wb")
+        # Closed below, after the sink that writes into it.
+        file: BinaryIO = sys.stdout.buffer if place == "stdout" else Path(place).open("wb")  # noqa: SIM115
         sink = _sink(format_, file, schema, place)
     try:
         yield _Guarded(sink, place)

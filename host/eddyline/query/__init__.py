@@ -86,6 +86,9 @@ class Query:
             known = ", ".join(schema.names)
             raise QueryError(f"no time column {name!r} in stream {side} (there are: {known})")
         type_ = column_type(schema.field(name).type, f"time column {side}.{name}")
+        if type_.kind == "nothing":  # no rows, so any clock will do
+            other = self.schema("r" if side == "s" else "s").field(self.time[side == "r"]).type
+            type_ = column_type(pa.int64() if pa.types.is_null(other) else other, f"time of {side}")
         if type_.kind != "exact" or type_.unit < 1 or type_.line == "truth":
             raise QueryError(
                 f"time column {side}.{name} is {type_.name}: use an integer, a date or a timestamp"

@@ -58,7 +58,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ExactBound:
-    """The point next to ``(raw * p + q) / d`` on the value's line, from the side ``op`` asks for."""
+    """The point of the value's line next to ``(raw * p + q) / d``, on the side ``op`` asks for."""
 
     term: Term
     op: str
@@ -266,7 +266,7 @@ def _bare(term: Term, kind: str) -> bool:
 def _flattened(node: And | Or) -> Sequence[Node]:
     parts: list[Node] = []
     for part in node.parts:
-        parts += _flattened(part) if type(part) is type(node) else [part]  # type: ignore[arg-type]
+        parts += _flattened(part) if type(part) is type(node) else [part]
     return parts
 
 
@@ -277,7 +277,7 @@ def _simplified(kind: type[All] | type[Any_], parts: list[Predicate]) -> Predica
     for part in parts:
         if part == deciding:
             return deciding
-        flat += part.parts if isinstance(part, kind) else [part]  # type: ignore[attr-defined]
+        flat += part.parts if isinstance(part, kind) else [part]
     flat = list(dict.fromkeys(part for part in flat if part != neutral))
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 

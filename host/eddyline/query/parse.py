@@ -84,14 +84,14 @@ class Names:
         return f"no column {column.sql()!r}{hint} (there are: {', '.join(known) or 'none'})"
 
 
-def parse_sql(text: str, what: str) -> exp.Expression:
+def parse_sql(text: str, what: str) -> exp.Expr:
     """Parse one SQL expression, or say where it goes wrong."""
     if not text.strip():
         raise QueryError(f"the {what} is empty")
     try:
         return sqlglot.parse_one(text, dialect="duckdb")
     except SqlglotError as error:
-        first = error.errors[0] if getattr(error, "errors", None) else {}
+        (first, *_) = getattr(error, "errors", None) or [{}]
         column = first.get("col")
         near = f" near {first['highlight']!r}" if first.get("highlight") else ""
         place = f" at column {column}{near}" if column else ""
@@ -108,7 +108,7 @@ class _Binder:
     def __init__(self, names: Names):
         self.names = names
 
-    def condition(self, node: exp.Expression) -> Node:
+    def condition(self, node: exp.Expr) -> Node:
         match node:
             case exp.Paren():
                 return self.condition(node.this)
@@ -135,14 +135,14 @@ class _Binder:
                 term = self.operand(node, node)
                 if line_of(term) == "truth":
                     return Compare("=", term, Constant(Fraction(1), "truth"))
-                raise QueryError(f"{node.sql()!r} is not a condition: it is {line_of(term)}")
+                if line_of(term) == "nothing":
+                    return Truth(None)
+                raise QueryError(f"{_described(term)} is not a condition")
             case _ if type(node) in COMPARISONS:
                 return self.compare(COMPARISONS[type(node)], node.this, node.expression, node)
         raise QueryError(f"{node.sql()!r} is not supported: {ACCEPTED}")
 
-    def compare(
-        self, op: str, left: exp.Expression, right: exp.Expression, whole: exp.Expression
-    ) -> Node:
+    def compare(self, op: str, left: exp.Expr, right: exp.Expr, whole: exp.Expr) -> Node:
         for one, other, oriented in ((left, right, op), (right, left, MIRRORED[op])):
             one = one.unnest()
             if isinstance(one, exp.Abs) or (
@@ -155,9 +155,9 @@ class _Binder:
             return Truth(None)
         return self.comparison(op, self.operand(left, whole), self.operand(right, whole), whole)
 
-    def comparison(
-        self, op: str, a: Term | Constant, b: Term | Constant, whole: exp.Expression
-    ) -> Node:
+    def comparison(self, op: str, a: Term | Constant, b: Term | Constant, whole: exp.Expr) -> Node:
+        if "nothing" in (line_of(a), line_of(b)):
+            return Truth(None)
         a, b = self.adapt(a, b, whole), self.adapt(b, a, whole)
         if line_of(a) != line_of(b):
             raise QueryError(
@@ -172,9 +172,7 @@ class _Binder:
                 _require_finite(one.value, other, whole)
         return Compare(op, a, b)
 
-    def distance(
-        self, op: str, node: exp.Expression, limit: exp.Expression, whole: exp.Expression
-    ) -> Node:
+    def distance(self, op: str, node: exp.Expr, limit: exp.Expr, whole: exp.Expr) -> Node:
         """Write out ``abs(a - b) op c`` and ``a - b op c``."""
         absolute = isinstance(node, exp.Abs)
         inner = node.this.unnest() if absolute else node
@@ -184,6 +182,8 @@ class _Binder:
         a, b = self.operand(inner.this, whole), self.operand(inner.expression, whole)
         if isinstance(a, Constant) or isinstance(b, Constant):
             raise QueryError(f"{whole.sql()!r} is not supported: write it without abs")
+        if "nothing" in (line_of(a), line_of(b)):
+            return Truth(None)
         wanted = "duration" if line_of(a) in TIME_LINES else "number"
         if line_of(a) != line_of(b) or line_of(a) in ("text", "truth") or bound.line != wanted:
             raise QueryError(
@@ -215,7 +215,7 @@ class _Binder:
         equal = And((within, beyond))
         return equal if op == "=" else Not(equal)
 
-    def difference(self, op: str, a: Term, b: Term, limit: Fraction, whole: exp.Expression) -> Node:
+    def difference(self, op: str, a: Term, b: Term, limit: Fraction, whole: exp.Expr) -> Node:
         if a.type.kind == b.type.kind == "exact":  # exact arithmetic may be rearranged
             return Compare(op, a, replace(b, shift=b.shift + limit))
         for term in (a, b):
@@ -223,7 +223,7 @@ class _Binder:
         return Difference(op, a, b, limit)
 
     def adapt(
-        self, one: Term | Constant, other: Term | Constant, whole: exp.Expression
+        self, one: Term | Constant, other: Term | Constant, whole: exp.Expr
     ) -> Term | Constant:
         """Read a string literal as a date or timestamp where it meets one."""
         if isinstance(one, Constant) and one.line == "text" and line_of(other) in TIME_LINES:
@@ -232,7 +232,7 @@ class _Binder:
             return replace(one, line="time with zone")
         return one
 
-    def operand(self, node: exp.Expression, whole: exp.Expression) -> Term | Constant:
+    def operand(self, node: exp.Expr, whole: exp.Expr) -> Term | Constant:
         node = node.unnest()
         match node:
             case exp.Column():
@@ -261,7 +261,7 @@ class _Binder:
                 return self.shifted(node, whole)
         raise QueryError(f"{node.sql()!r} in {whole.sql()!r} is not supported: {ACCEPTED}")
 
-    def shifted(self, node: exp.Expression, whole: exp.Expression) -> Term | Constant:
+    def shifted(self, node: exp.Expr, whole: exp.Expr) -> Term | Constant:
         a, b = self.operand(node.this, whole), self.operand(node.expression, whole)
         if isinstance(a, Constant) and isinstance(node, exp.Add):
             a, b = b, a
@@ -269,6 +269,8 @@ class _Binder:
             raise QueryError(
                 f"{node.sql()!r} is not supported: write column plus or minus constant"
             )
+        if line_of(a) == "nothing":
+            return a
         sign = 1 if isinstance(node, exp.Add) else -1
         days = isinstance(a, Term) and a.type.name.startswith("date") and b.line == "number"
         wanted = "duration" if line_of(a) in TIME_LINES and not days else "number"
@@ -286,7 +288,7 @@ class _Binder:
         return replace(a, shift=a.shift + amount)
 
 
-def _require_finite(value: Fraction | str, term: Term, whole: exp.Expression) -> None:
+def _require_finite(value: Fraction | str, term: Term, whole: exp.Expr) -> None:
     largest = {"float32": Fraction(2**24 - 1) * 2**104, "float64": Fraction(2**53 - 1) * 2**971}
     limit = largest.get(term.type.kind)
     if limit is not None and isinstance(value, Fraction) and abs(value) > limit:
@@ -305,7 +307,7 @@ def _described(operand: Term | Constant) -> str:
     return f"{names.get(operand.line, 'the constant')} {operand}"
 
 
-def _moment(text: str, line: str, whole: exp.Expression) -> Constant:
+def _moment(text: str, line: str, whole: exp.Expr) -> Constant:
     """Read an ISO date or time to the nanosecond."""
     head, dot, tail = text.strip().partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
@@ -329,9 +331,7 @@ def _moment(text: str, line: str, whole: exp.Expression) -> Constant:
 def _interval(node: exp.Interval) -> Constant:
     unit = (node.unit.name if node.unit else "").lower().rstrip("s")
     if unit not in INTERVALS:
-        raise QueryError(
-            f"{node.sql()!r} has no fixed length: use {', '.join(INTERVALS)} (months and years vary)"
-        )
+        raise QueryError(f"{node.sql()!r} has no fixed length: use one of {', '.join(INTERVALS)}")
     try:
         amount = Fraction(node.this.unnest().name)
     except ValueError:

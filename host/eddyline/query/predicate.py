@@ -238,8 +238,7 @@ def _value(operand: Term | Constant, kind: str, r: Mapping, s: Mapping) -> Any:
     if raw is None or own.kind == "text":
         return raw
     if own.floating:
-        raw = round_to(own.kind, raw + round_to(own.kind, operand.shift)) if operand.shift else raw
-        return raw
+        return round_to(own.kind, raw + round_to(own.kind, operand.shift)) if operand.shift else raw
     exact = raw * own.unit + operand.shift
     return exact if kind == "exact" else round_to(kind, exact)
 

@@ -60,7 +60,7 @@ def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -
     return outputs
 
 
-def _items(text: str) -> list[exp.Expression]:
+def _items(text: str) -> list[exp.Expr]:
     select = parse_sql(f"SELECT {text}", "selection")
     if not isinstance(select, exp.Select) or set(select.args) - {"expressions", "kind"} - {
         key for key, value in select.args.items() if not value

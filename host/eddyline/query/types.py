@@ -42,7 +42,9 @@ class ColumnType:
         return self.kind in ("float32", "float64")
 
 
-def _exact(name: str, line: str, bits: int, *, signed: bool = True, unit: Fraction | int = 1):
+def _exact(
+    name: str, line: str, bits: int, *, signed: bool = True, unit: Fraction | int = 1
+) -> ColumnType:
     low = -(1 << bits - 1) if signed else 0
     return ColumnType(name, line, "exact", bits, Fraction(unit), low, low + (1 << bits) - 1)
 
@@ -73,6 +75,8 @@ def column_type(type_: pa.DataType, place: str) -> ColumnType:
         return _decimal(name, type_.precision, type_.scale)
     if pa.types.is_string(type_) or pa.types.is_large_string(type_) or _is_string_view(type_):
         return ColumnType(name, "text", "text", 32)
+    if pa.types.is_null(type_):  # a column without a single value, as of an empty CSV file
+        return ColumnType(name, "nothing", "nothing", 1)
     raise QueryError(
         f"{place} is {name}, which cannot be joined on; use integers, floats, booleans, dates, "
         "timestamps, decimals or strings"

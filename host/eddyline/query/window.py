@@ -116,6 +116,6 @@ def parse_order(text: str) -> Order:
     match = re.fullmatch(r"(none|outer|inner)(?::(\d+))?", text)
     if not match or (match[2] and (match[1] == "none" or int(match[2]) < 1)):
         raise QueryError(
-            f"{text!r} is not an order: write none, outer, inner, or outer:N and inner:N with N >= 1"
+            f"{text!r} is not an order: write none, outer, inner, outer:N or inner:N with N >= 1"
         )
     return Order(match[1], int(match[2] or 0))

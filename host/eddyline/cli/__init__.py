@@ -1,0 +1,1 @@
+"""The ``eddyline`` command. A module per subcommand; its docstring is its help."""

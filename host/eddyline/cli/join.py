@@ -1,0 +1,133 @@
+"""Join two streams over sliding windows and write the pairs as they are found.
+
+Inputs are Parquet, CSV, NDJSON or Arrow files, or - for stdin. Memory is bounded by the windows,
+not by the files; a pipe gives its results as they happen. Without --time, rows are taken
+alternately, R first, and what remains of the longer side follows.
+
+  eddyline join trades.parquet quotes.csv --on "r.sym = s.sym AND abs(r.px - s.px) <= 0.05" \\
+      --time ts --window time:10s -o near.parquet
+"""
+
+import argparse
+import json
+import sys
+import time
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from eddyline.cli.progress import Progress, grouped
+from eddyline.cli.query import add_query_arguments, query_of, sources_of
+from eddyline.device import Counters
+from eddyline.device.discovery import open_device
+from eddyline.errors import QueryError
+from eddyline.io.write import ReaderGone, Sink, open_sink, output_format
+from eddyline.session import BATCH, Session
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_query_arguments(parser)
+    parser.add_argument(
+        "--device", default="auto", help="where to join; see 'eddyline devices' (default: auto)"
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=BATCH,
+        metavar="ROWS",
+        help="most rows given to the device at once",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="result, format by extension (default: CSV to stdout)",
+    )
+    parser.add_argument("--late-r", metavar="FILE", help="rows of R that came too late go here")
+    parser.add_argument("--late-s", metavar="FILE", help="rows of S that came too late go here")
+    parser.add_argument(
+        "--json", action="store_true", help="print a summary as JSON on stdout; needs -o"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    r, s = sources_of(args)
+    query = query_of(args, r, s)
+    began = time.perf_counter()
+    outcome, code = "", 0
+    with ExitStack() as stack:
+        device = stack.enter_context(open_device(args.device))
+        late: dict[str, Sink] = {}
+        session = Session(
+            query,
+            r,
+            s,
+            device,
+            batch=args.batch,
+            on_late=lambda side, rows: _divert(late, side, rows),
+        )
+        try:
+            with ExitStack() as outputs:
+                sink = outputs.enter_context(open_sink(args.output, session.schema))
+                for side, name in (("r", args.late_r), ("s", args.late_s)):
+                    if name:
+                        late[side] = outputs.enter_context(open_sink(name, query.schema(side)))
+                outputs.enter_context(Progress(session, [*r, *s]))
+                for batch in session:
+                    sink.write(batch)
+        except ReaderGone:
+            outcome = "stopped, the reader of the output has gone: "
+        except KeyboardInterrupt:
+            outcome, code = "interrupted, what was joined is written: ", 130
+        except BaseException:
+            if session.totals.pairs and args.output:
+                print(f"eddyline: {args.output} has the pairs found so far", file=sys.stderr)
+            raise
+        seconds = time.perf_counter() - began
+        counters = device.counters()
+    print(outcome + summary(session, device.name, seconds), file=sys.stderr)
+    if args.json:
+        print(json.dumps(_report(session, device.name, seconds, counters)))
+    return code
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.json and args.output in (None, "-"):
+        raise QueryError("--json prints its summary on stdout, so the pairs need -o FILE")
+    if args.batch < 1:
+        raise QueryError(f"a batch of {args.batch} rows holds nothing: use 1 or more")
+    for name in (args.output, args.late_r, args.late_s):
+        output_format(name)
+
+
+def _divert(late: dict[str, Sink], side: str, rows: pa.RecordBatch) -> None:
+    if side in late:
+        late[side].write(rows)
+
+
+def summary(session: Session, device: str, seconds: float) -> str:
+    totals = session.totals
+    rate = (totals.r_rows + totals.s_rows) / max(seconds, 1e-9)
+    late = f", {grouped(totals.late_rows)} rows too late" if session.query.lateness else ""
+    return (
+        f"{grouped(totals.r_rows)} rows of R and {grouped(totals.s_rows)} of S gave "
+        f"{grouped(totals.pairs)} pairs on {device} in {seconds:.2f} s "
+        f"({grouped(round(rate))} rows/s){late}"
+    )
+
+
+def _report(session: Session, device: str, seconds: float, counters: Counters) -> dict[str, object]:
+    totals = session.totals
+    return {
+        "device": device,
+        "r_rows": totals.r_rows,
+        "s_rows": totals.s_rows,
+        "pairs": totals.pairs,
+        "late_rows": totals.late_rows,
+        "seconds": round(seconds, 6),
+        "rows_per_second": round((totals.r_rows + totals.s_rows) / max(seconds, 1e-9)),
+        **counters,
+    }

@@ -1,0 +1,66 @@
+"""A line on a terminal that shows how far a join is."""
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from eddyline.io.source import Source
+from eddyline.session import Session
+
+__all__ = ["Progress", "grouped"]
+
+SECONDS = 0.2
+
+
+def grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+class Progress:
+    """Show rows, rows per second and matches on stderr, if that is a terminal.
+
+    A thread redraws the line, because a join may run for long without a single result.
+    """
+
+    def __init__(self, session: Session, sources: Sequence[Source]):
+        self._session = session
+        self._sources = sources
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            self._began = time.perf_counter()
+            self._thread = threading.Thread(target=self._redraw, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._done.set()
+        if self._thread:
+            self._thread.join()
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def _redraw(self) -> None:
+        while not self._done.wait(SECONDS):
+            line = self.line(time.perf_counter() - self._began)
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+
+    def line(self, seconds: float) -> str:
+        totals = self._session.totals
+        rows = totals.r_rows + totals.s_rows
+        parts = [source.progress() for source in self._sources]
+        known = [part for part in parts if part is not None]
+        bar = ""
+        if known and len(known) == len(parts):
+            share = sum(known) / len(known)
+            filled = round(20 * share)
+            bar = f"[{'#' * filled}{'.' * (20 - filled)}] {share:4.0%}  "
+        return (
+            f"{bar}{grouped(rows)} rows  {grouped(round(rows / max(seconds, 1e-9)))} rows/s  "
+            f"{grouped(totals.pairs)} matches"
+        )
