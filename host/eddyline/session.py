@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eddyline.device import Device, Results, Tuples
+from eddyline.device import Device, Results, Tuples, joined
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.errors import DataError, OutOfOrder
@@ -106,9 +106,20 @@ class Session:
                 part = slice(begin, begin + min(self.batch, self._free_ids()))
                 begin = part.stop
                 self._push(chunk, part)
-                while not (results := self.device.pull()).nothing:
+                for results in self._pulled():
                     yield from self._materialized(results)
         yield from self._materialized(self.device.flush())
+
+    def _pulled(self) -> Iterator[Results]:
+        """Pull what is ready, in parts large enough to be worth materializing."""
+        parts: list[Results] = []
+        while not (results := self.device.pull()).nothing:
+            parts.append(results)
+            if sum(map(len, parts)) >= RESULT_ROWS:
+                yield joined(parts, results.closed)
+                parts = []
+        if parts:
+            yield joined(parts, parts[-1].closed)
 
     def _chunks(self) -> Iterator[Chunk]:
         """Read whichever stream holds the others up, and pass on what that makes ready."""

@@ -56,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     r, s = sources_of(args)
     query = query_of(args, r, s)
-    began = time.perf_counter()
     outcome, code = "", 0
     with ExitStack() as stack:
         device = stack.enter_context(open_device(args.device))
@@ -69,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
             batch=args.batch,
             on_late=lambda side, rows: _divert(late, side, rows),
         )
+        began = time.perf_counter()
         try:
             with ExitStack() as outputs:
                 sink = outputs.enter_context(open_sink(args.output, session.schema))

@@ -7,7 +7,7 @@ import numpy as np
 
 from eddyline.plan import Plan
 
-__all__ = ["Counters", "Device", "Results", "Tuples"]
+__all__ = ["Counters", "Device", "Results", "Tuples", "joined", "no_results"]
 
 Counters = dict[str, int | float]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.engine.history import History
-from eddyline.engine.nested_loop import program, scan
+from eddyline.engine.nested_loop import program, scan, warm_up
 from eddyline.plan import Plan
 
 __all__ = ["CpuDevice"]
@@ -49,6 +49,7 @@ class CpuDevice:
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
+        warm_up()
         self._pool = ThreadPoolExecutor(self.threads)
         return self
 

@@ -5,13 +5,18 @@ first-level cache, for a group of new tuples at a time, so that each block is lo
 group. The kernels are compiled once per machine, not once per predicate.
 """
 
+import logging
+from functools import cache
+
 import numpy as np
 from numba import njit
 
 from eddyline.engine.history import History
-from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate, bands
+from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate, Window, bands
 
-__all__ = ["program", "scan"]
+__all__ = ["program", "scan", "warm_up"]
+
+logger = logging.getLogger(__name__)
 
 BLOCK = 8192
 GROUP = 16
@@ -143,6 +148,18 @@ def scan(
     )  # fmt: skip
     total = int(ends[-1]) if len(ends) else 0
     return found[:total], at[:total], ends
+
+
+@cache
+def warm_up() -> None:
+    """Load the kernels, or compile them if this machine has not done so yet."""
+    logger.info("loading kernels; the first time on a machine this takes some seconds")
+    nothing = History(Layout((), ()), Window("unbounded"))
+    code = np.zeros((0, WIDTH), np.int64)
+    none = np.zeros(0, np.int64)
+    words = np.zeros((0, 1), np.uint32), np.zeros((0, 1), np.uint64)
+    probes = (none.astype(np.uint8), *words, none.astype(np.uint64), none, none)
+    scan((code, code), (nothing, nothing), probes)
 
 
 _compiled = njit(nogil=True, cache=True, error_model="numpy")
