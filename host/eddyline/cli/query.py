@@ -24,7 +24,8 @@ TYPES = {
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs=2, metavar=("R", "S"), help="the two streams; - is stdin")
+    parser.add_argument("r_file", metavar="R", help="one stream; - is stdin")
+    parser.add_argument("s_file", metavar="S", help="the other stream")
     parser.add_argument(
         "--r", action="append", default=[], metavar="FILE", help="a further physical stream of R"
     )
@@ -73,7 +74,7 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
 
 def sources_of(args: argparse.Namespace) -> tuple[list[Source], list[Source]]:
     """Open all physical streams."""
-    names = {"r": [args.files[0], *args.r], "s": [args.files[1], *args.s]}
+    names = {"r": [args.r_file, *args.r], "s": [args.s_file, *args.s]}
     if (names["r"] + names["s"]).count("-") > 1:
         raise QueryError("stdin can be only one of the streams")
     types = _types(args.types or "")

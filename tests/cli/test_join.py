@@ -1,0 +1,214 @@
+"""``eddyline join``: what it reads, what it writes, what it says."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eddyline.cli.main import main
+from eddyline.io.read import open_source
+from eddyline.io.write import open_sink
+from tests.cli.shell import EDDYLINE, eddyline, write
+
+R = pa.table({"x": [1, 2, 3], "y": [1.5, None, 3.5], "name": ["a", 'q"uote', "c\nd"]})
+S = pa.table({"a": [2, 3, 4], "flag": [True, False, None]})
+JOINED = [
+    {"x": 2, "y": None, "name": 'q"uote', "a": 2, "flag": True},
+    {"x": 3, "y": 3.5, "name": "c\nd", "a": 3, "flag": False},
+]
+
+
+def save(table: pa.Table, path) -> str:
+    with open_sink(str(path), table.schema) as sink:
+        for batch in table.to_batches():
+            sink.write(batch)
+    return str(path)
+
+
+def load(path) -> list[dict]:
+    return [row for batch in open_source(str(path)) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "suffix", ["parquet", "csv", "ndjson", "jsonl", "arrow", "feather", "arrows"]
+)
+def test_every_format_goes_in_and_comes_out(tmp_path, suffix):
+    r, s = save(R, tmp_path / f"r.{suffix}"), save(S, tmp_path / f"s.{suffix}")
+    out = tmp_path / f"out.{suffix}"
+    assert main(["join", r, s, "--on", "r.x = s.a", "-o", str(out)]) == 0
+    assert load(out) == JOINED
+
+
+def test_stdout_is_csv_and_the_summary_goes_to_stderr(tmp_path):
+    r, s = save(R, tmp_path / "r.parquet"), save(S, tmp_path / "s.parquet")
+    done = eddyline("join", r, s, "--on", "r.x = s.a", "--select", "r.x, s.flag AS good")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == ['"x","good"', "2,true", "3,false"]
+    assert "3 rows of R and 3 of S gave 2 pairs on cpu" in done.stderr
+    assert "\r" not in done.stderr, "no progress bar where nobody looks"
+
+
+@pytest.mark.parametrize("format_", ["csv", "ndjson", "arrows"])
+def test_stdin_is_recognised(tmp_path, format_):
+    r, s = save(R, tmp_path / f"r.{format_}"), save(S, tmp_path / "s.parquet")
+    done = eddyline(
+        "join", "-", s, "--on", "r.x = s.a", "--select", "x", stdin=Path(r).read_bytes()
+    )
+    assert done.stdout.splitlines() == ['"x"', "2", "3"]
+
+
+def test_json_summary(tmp_path):
+    r, s = save(R, tmp_path / "r.parquet"), save(S, tmp_path / "s.parquet")
+    done = eddyline("join", r, s, "--on", "r.x = s.a", "--json", "-o", tmp_path / "o.csv")
+    report = json.loads(done.stdout)
+    assert {key: report[key] for key in ("device", "r_rows", "s_rows", "pairs", "late_rows")} == {
+        "device": "cpu", "r_rows": 3, "s_rows": 3, "pairs": 2, "late_rows": 0,
+    }  # fmt: skip
+    assert report["seconds"] > 0
+    assert report["rows_per_second"] > 0
+    assert report["comparisons"] == 9
+    assert "cycles" not in report
+
+
+def test_further_physical_streams_and_time(tmp_path):
+    r0 = write(tmp_path / "r0.parquet", ts=[1, 4], x=[1, 4])
+    r1 = write(tmp_path / "r1.parquet", ts=[2, 3], x=[2, 3])
+    s = write(tmp_path / "s.parquet", ts=[1, 2, 3, 9], x=[9, 9, 9, 9])
+    out = tmp_path / "out.csv"
+    arguments = ["join", r0, s, "--r", r1, "--on", "TRUE", "--time", "ts", "--window", "time:1"]
+    arguments += ["--order", "inner", "--select", "r.ts AS r, s.ts AS s, result_time", "-o", out]
+    assert main([str(argument) for argument in arguments]) == 0
+    found = [tuple(row.values()) for row in load(out)]
+    expected = [
+        (1, 1, 1),
+        (2, 1, 2),
+        (1, 2, 2),
+        (2, 2, 2),
+        (3, 2, 3),
+        (2, 3, 3),
+        (3, 3, 3),
+        (4, 3, 4),
+    ]
+    assert found == expected
+
+
+def test_different_windows_per_side(tmp_path):
+    r = write(tmp_path / "r.parquet", x=[0] * 6)
+    s = write(tmp_path / "s.parquet", a=[0] * 6)
+    out = str(tmp_path / "out.parquet")
+    options = ["--on", "TRUE", "--window-r", "rows:1", "--window-s", "rows:3", "-o", out]
+    assert main(["join", str(r), str(s), *options]) == 0
+    # Each S meets the R before it; each R meets up to three S before it.
+    assert pq.read_table(out).num_rows == 6 + (0 + 1 + 2 + 3 + 3 + 3)
+
+
+def test_late_rows_are_counted_reported_and_diverted(tmp_path):
+    r = write(tmp_path / "r.parquet", ts=[10, 8, 3, 11], x=[1, 2, 3, 4])
+    s = write(tmp_path / "s.parquet", ts=[9, 12], x=[0, 0])
+    late = tmp_path / "late.csv"
+    done = eddyline(
+        "join", r, s, "--on", "TRUE", "--time", "ts", "--window", "time:100", "--lateness", "3",
+        "--late-r", late, "--json", "-o", tmp_path / "o.csv",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["late_rows"] == 1
+    assert "1 rows too late" in done.stderr
+    assert load(late) == [{"ts": 3, "x": 3}]
+    assert json.loads(done.stdout)["pairs"] == 6
+
+
+def test_a_pipe_gives_results_as_they_happen(tmp_path):
+    s = write(tmp_path / "s.parquet", ts=[0, 100], a=[1, 1])
+    command = [
+        *EDDYLINE,
+        "join",
+        "-",
+        s,
+        "--on",
+        "r.x = s.a",
+        "--time",
+        "ts",
+        "--window",
+        "unbounded",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        running.stdin.write(b"ts,x\n1,1\n2,1\n")
+        running.stdin.flush()
+        # Row 1 is certain once row 2 is there; the end of the input is not awaited.
+        assert running.stdout.readline() == b'"r_ts","x","s_ts","a"\n'
+        assert running.stdout.readline() == b"1,1,0,1\n"
+        running.stdin.write(b"3,1\n")
+        running.stdin.flush()
+        assert running.stdout.readline() == b"2,1,0,1\n"
+        running.stdin.close()
+        rest = running.stdout.read().splitlines()
+        assert rest == [b"3,1,0,1", b"1,1,100,1", b"2,1,100,1", b"3,1,100,1"]
+
+
+def test_memory_is_bounded_by_the_windows(tmp_path):
+    """A stream a hundred times its window must not stay in memory."""
+    rows = 300_000
+    table = pa.table({"x": pa.array(range(rows), pa.int64()), "pad": ["p" * 100] * rows})
+    r, s = (save(table, tmp_path / f"{side}.csv") for side in "rs")
+    out = str(tmp_path / "out.csv")
+    arguments = ["join", r, s, "--on", "r.x = s.x", "--window", "rows:100", "-o", out]
+    code = (
+        "import resource, sys; from eddyline.cli.main import main\n"
+        "from eddyline.device.cpu import CpuDevice\n"
+        "CpuDevice().__enter__()\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"assert main({arguments!r}) == 0\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    done = subprocess.run([EDDYLINE[0], "-c", code], capture_output=True, text=True, check=True)
+    assert f"gave {rows:,} pairs".replace(",", " ") in done.stderr
+    files = 2 * rows * 107 // 2**20
+    assert int(done.stdout) < 2 * files, "MiB of growth for 60 MiB of text that passed through"
+
+
+def test_a_terminal_sees_progress(tmp_path):
+    import os
+    import pty
+
+    r = write(tmp_path / "r.parquet", x=list(range(60_000)))
+    ours, theirs = pty.openpty()
+    out = tmp_path / "o.csv"
+    command = [
+        *EDDYLINE,
+        "join",
+        r,
+        r,
+        "--on",
+        "r.x < s.x - 59990",
+        "--window",
+        "unbounded",
+        "-o",
+        out,
+    ]
+    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.DEVNULL) as running:
+        os.close(theirs)
+        seen = b""
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline:
+            try:
+                more = os.read(ours, 4096)
+            except OSError:
+                break
+            if not more:
+                break
+            seen += more
+    os.close(ours)
+    assert running.returncode == 0
+    assert b" rows/s  " in seen
+    assert b" matches" in seen
+    assert b"[" in seen
+    assert b"pairs on cpu" in seen
+
+
+def test_help_teaches():
+    done = eddyline("join", "--help")
+    for word in ("rows:N", "time:10s", "--lateness", "exit codes", "eddyline join trades.parquet"):
+        assert word in done.stdout
