@@ -1,11 +1,6 @@
-"""Arrow columns to words, exactly.
+"""Arrow batches to records: every word by its recipe, every one-sided condition as a flag."""
 
-A word is an unsigned integer that keeps the order of its line: integers are shifted to start at
-zero, floats have their sign folded (NaN right after infinity, -0.0 as 0.0), strings are codes of
-a dictionary. Bounds are computed as if integers were unbounded: in 64 bits where a batch's own
-extremes show that nothing overflows, in Python integers otherwise.
-"""
-
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -25,18 +20,23 @@ from eddyline.query.predicate import (
     Or,
     Term,
     Truth,
+    common_kind,
     round_to,
 )
-from eddyline.query.types import ColumnType, raw_array
+from eddyline.query.types import raw_array
+from eddyline.words import (
+    WORDS,
+    Words,
+    affine,
+    exact_bound,
+    float_bound,
+    float_words,
+    lift,
+    searched_bound,
+    value_words,
+)
 
-__all__ = ["SideEncoder", "float_words", "words_to_floats"]
-
-WORDS = {
-    "=": np.equal, "<>": np.not_equal, "<": np.less,
-    "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-}  # fmt: skip
-INT64 = np.iinfo(np.int64)
-Words = tuple[np.ndarray, np.ndarray]
+__all__ = ["SideEncoder"]
 
 
 class SideEncoder:
@@ -82,13 +82,14 @@ class SideEncoder:
             case Value(term) if term.type.kind == "text":
                 return self._dictionary.encode(self._side, columns.batch[term.column], first, times)
             case Value(term):
-                return _value_words(term.type, *columns.raw(term.column))
+                return value_words(term.type, *columns.raw(term.column))
             case ExactBound(term=term):
-                return _exact_bound(recipe, *columns.raw(term.column))
+                return exact_bound(recipe, *columns.raw(term.column))
             case FloatBound(term, op, kind):
-                return _float_bound(op, columns.floats(term, kind), columns.valid(term.column))
+                return float_bound(op, columns.floats(term, kind), columns.valid(term.column))
             case SearchedBound(term, condition):
-                return _searched_bound(condition, columns, columns.valid(term.column))
+                against = columns.floats(term, common_kind(condition.left, condition.right))
+                return searched_bound(condition, against, columns.valid(term.column))
 
 
 class _Columns:
@@ -110,7 +111,7 @@ class _Columns:
         """Evaluate an operand in a float type."""
         if isinstance(operand, Constant):
             return np.full(1, round_to(kind, operand.value), kind)  # type: ignore[arg-type]
-        return _lift(operand, self.raw(operand.column)[0], kind)
+        return lift(operand, self.raw(operand.column)[0], kind)
 
     def numerators(self, operand: Term | Constant, denominator: int) -> np.ndarray:
         """Evaluate an exact operand as integers over a common denominator."""
@@ -119,152 +120,7 @@ class _Columns:
             assert isinstance(value, Fraction)
             return np.array([int(value)], object)
         scale, offset = operand.type.unit * denominator, operand.shift * denominator
-        return _affine(self.raw(operand.column)[0], int(scale), int(offset))
-
-
-def _affine(raw: np.ndarray, p: int, q: int) -> np.ndarray:
-    """Return ``raw * p + q`` without overflow."""
-    low, high = (int(raw.min()), int(raw.max())) if len(raw) else (0, 0)
-    # One step of room on either side: callers round up and down.
-    reach = [x * p + q + step for x in (low, high) for step in (-1, 1)] + [low * p, high * p]
-    fits = all(INT64.min < x < INT64.max for x in [*reach, low, high, p, q])
-    return raw.astype(np.int64 if fits else object) * p + q
-
-
-def _lift(term: Term, raw: np.ndarray, kind: str) -> np.ndarray:
-    """Return ``term`` in a float type, rounded once (or, for a shifted float, as written)."""
-    if term.type.floating:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if term.shift:
-                own = np.dtype(term.type.kind).type
-                raw = raw + own(round_to(term.type.kind, term.shift))
-            return raw.astype(kind)
-    scale, shift = term.type.unit, term.shift
-    d = np.lcm.reduce([scale.denominator, shift.denominator], dtype=object)
-    n = _affine(raw, int(scale * d), int(shift * d))
-    if d == 1 and n.dtype != object:
-        return n.astype(np.float64)
-    if n.dtype != object and d < 2**53 and np.abs(n).max(initial=0) < 2**53:
-        return n / np.float64(d)  # both are exact, so the quotient is rounded once
-    return np.array([int(x) / int(d) for x in n], np.float64)  # Python divides integers exactly
-
-
-def float_words(values: np.ndarray) -> np.ndarray:
-    """Map floats to unsigned words of their width, in order: -inf .. inf, NaN."""
-    unsigned = np.dtype(f"u{values.dtype.itemsize}")
-    bits = (values + values.dtype.type(0)).view(unsigned)
-    top = unsigned.type(1 << 8 * unsigned.itemsize - 1)
-    words = np.where(bits & top, ~bits, bits | top)
-    return np.where(np.isnan(values), _nan_word(values.dtype), words)
-
-
-def words_to_floats(words: np.ndarray, kind: str) -> np.ndarray:
-    """Undo :func:`float_words`."""
-    dtype = np.dtype(kind)
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    words = words.astype(unsigned)
-    top = unsigned.type(1 << 8 * unsigned.itemsize - 1)
-    values = np.where(words & top, words ^ top, ~words).astype(unsigned).view(dtype)
-    return np.where(words >= _nan_word(dtype), dtype.type(np.nan), values)
-
-
-def _nan_word(dtype: np.dtype) -> int:
-    infinity = np.array([np.inf], dtype).view(f"u{dtype.itemsize}")[0]
-    return int(infinity) + (1 << 8 * dtype.itemsize - 1) + 1
-
-
-def _float_ends(dtype: np.dtype) -> tuple[int, int]:
-    """Return the words of -inf and of NaN."""
-    nan = _nan_word(dtype)
-    return (1 << 8 * dtype.itemsize) - nan, nan
-
-
-def _value_words(type_: ColumnType, raw: np.ndarray, valid: np.ndarray) -> Words:
-    if type_.floating:
-        return float_words(raw), valid
-    return _offset(raw, type_.low), valid
-
-
-def _offset(raw: np.ndarray, low: int) -> np.ndarray:
-    """Return ``raw - low``, modulo 2^64: exact, because the true difference is in range."""
-    if raw.dtype == object:
-        return (raw - low).astype(np.uint64)
-    return raw.astype(np.int64 if raw.dtype.kind == "i" else np.uint64).view(np.uint64) - np.uint64(
-        low % 2**64
-    )
-
-
-def _exact_bound(recipe: ExactBound, raw: np.ndarray, valid: np.ndarray) -> Words:
-    n, d = _affine(raw, recipe.p, recipe.q), recipe.d
-    low, high = recipe.value.low, recipe.value.high
-    floor, ceil = n // d, -(-n // d)
-    match recipe.op:
-        case "<" | "<=":
-            bound = floor if recipe.op == "<=" else ceil - 1
-            valid = valid & (bound >= low)
-        case ">" | ">=":
-            bound = ceil if recipe.op == ">=" else floor + 1
-            valid = valid & (bound <= high)
-        case "=":
-            bound = floor
-            valid = valid & (floor == ceil) & (bound >= low) & (bound <= high)
-    bound = np.clip(bound, low, high if bound.dtype == object else min(high, INT64.max))
-    return _offset(bound, low), valid.astype(bool)
-
-
-def _float_bound(op: str, values: np.ndarray, valid: np.ndarray) -> Words:
-    words = float_words(values)
-    first, last = _float_ends(values.dtype)
-    if op == "<":
-        return words - words.dtype.type(1), valid & (words > first)
-    if op == ">":
-        return words + words.dtype.type(1), valid & (words < last)
-    return words, valid
-
-
-def _searched_bound(condition: Compare | Difference, columns: _Columns, valid: np.ndarray) -> Words:
-    value, other = condition.left, condition.right
-    assert isinstance(value, Term)
-    assert isinstance(other, Term)
-    kinds = {value.type.kind, other.type.kind}
-    kind = kinds.pop() if len(kinds) == 1 else "float64"
-    against = columns.floats(other, kind)
-    compare = WORDS[condition.op]
-
-    def satisfied(words: np.ndarray) -> np.ndarray:
-        if value.type.floating:
-            raw = words_to_floats(words, value.type.kind)
-        elif value.type.high > INT64.max:
-            raw = words
-        else:
-            raw = (words + np.uint64(value.type.low % 2**64)).view(np.int64)
-        lifted = _lift(value, raw, kind)
-        if isinstance(condition, Compare):
-            return compare(float_words(lifted), float_words(against))
-        with np.errstate(over="ignore", invalid="ignore"):
-            gap = lifted - against
-        return compare(
-            float_words(gap), float_words(np.full(1, round_to(kind, condition.limit), kind))
-        )
-
-    if value.type.floating:
-        first, last = _float_ends(np.dtype(value.type.kind))
-    else:
-        first, last = 0, value.type.high - value.type.low
-    low = np.full(len(against), first, np.uint64)
-    high = np.full(len(against), last, np.uint64)
-    one = np.uint64(1)
-    growing = condition.op in (">", ">=")  # true from some point on, not up to it
-    met = satisfied(high if growing else low)
-    while (low < high).any():
-        gap = high - low
-        middle = low + (gap >> one) if growing else high - (gap >> one)
-        found = satisfied(middle) | ~met  # where no point satisfies it, only come to an end
-        if growing:
-            low, high = np.where(found, low, middle + one), np.where(found, middle, high)
-        else:
-            low, high = np.where(found, middle, low), np.where(found, high, middle - one)
-    return low, valid & met
+        return affine(self.raw(operand.column)[0], int(scale), int(offset))
 
 
 def holds(node: Node, columns: _Columns) -> np.ndarray:
@@ -288,11 +144,17 @@ def holds(node: Node, columns: _Columns) -> np.ndarray:
     raise AssertionError(node)
 
 
+def _denominator(operand: Term | Constant) -> int:
+    """Return a number that makes an exact operand whole."""
+    if isinstance(operand, Constant):
+        return Fraction(operand.value).denominator
+    return math.lcm(operand.type.unit.denominator, operand.shift.denominator)
+
+
 def _compare(
     node: Node, op: str, left: Term | Constant, right: Term | Constant, columns: _Columns
 ) -> np.ndarray:
-    kinds = {operand.type.kind for operand in (left, right) if isinstance(operand, Term)}
-    kind = kinds.pop() if len(kinds) == 1 else "float64"
+    kind = common_kind(left, right)
     if kind == "text":
         a, b = (
             columns.batch[operand.column].cast(pa.large_string())
@@ -303,16 +165,7 @@ def _compare(
         equal = pc.fill_null(pc.equal(a, b), False).to_numpy(zero_copy_only=False)
         return equal if op == "=" else ~equal
     if kind == "exact":
-        parts = [
-            part
-            for operand in (left, right)
-            for part in (
-                (operand.value,)
-                if isinstance(operand, Constant)
-                else (operand.type.unit, operand.shift)
-            )
-        ]
-        d = int(np.lcm.reduce([Fraction(part).denominator for part in parts], dtype=object))
+        d = math.lcm(*(_denominator(operand) for operand in (left, right)))
         a, b = columns.numerators(left, d), columns.numerators(right, d)
         return WORDS[op](a, b).astype(bool)
     a, b = columns.floats(left, kind), columns.floats(right, kind)

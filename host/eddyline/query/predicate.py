@@ -17,7 +17,7 @@ from eddyline.query.types import ColumnType
 
 __all__ = [
     "And", "Compare", "Constant", "Difference", "IsNull", "Node", "Not", "Or", "Term", "Truth",
-    "holds", "line_of", "positive", "round_to", "sides_of",
+    "common_kind", "holds", "line_of", "positive", "round_to", "sides_of",
 ]  # fmt: skip
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -205,11 +205,11 @@ def holds(node: Node, r: Mapping[str, Any], s: Mapping[str, Any]) -> bool | None
         case IsNull(term, wanted):
             return (_row(term, r, s)[term.column] is None) == wanted
         case Compare(op, left, right):
-            kind = _common_kind(left, right)
+            kind = common_kind(left, right)
             a, b = (_value(operand, kind, r, s) for operand in (left, right))
             return None if a is None or b is None else COMPARE[op](_key(a), _key(b))
         case Difference(op, left, right, limit):
-            kind = _common_kind(left, right)
+            kind = common_kind(left, right)
             a, b = (_value(operand, kind, r, s) for operand in (left, right))
             if a is None or b is None:
                 return None
@@ -221,7 +221,7 @@ def _row(term: Term, r: Mapping[str, Any], s: Mapping[str, Any]) -> Mapping[str,
     return r if term.side == "r" else s
 
 
-def _common_kind(left: Term | Constant, right: Term | Constant) -> str:
+def common_kind(left: Term | Constant, right: Term | Constant) -> str:
     """Return in which type two operands meet: a constant takes the type of the other."""
     kinds = {operand.type.kind for operand in (left, right) if isinstance(operand, Term)}
     if len(kinds) == 1:

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints ratios against a peer that is measured in the same run."""

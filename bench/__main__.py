@@ -1,0 +1,12 @@
+"""Run every benchmark, or those named: ``python -m bench nested_loop gate``."""
+
+import importlib
+import sys
+
+BENCHMARKS = ["nested_loop", "gate", "encode"]
+
+for name in sys.argv[1:] or BENCHMARKS:
+    module = importlib.import_module(f"bench.{name}")
+    print(f"{name}: {module.__doc__.splitlines()[0]}")
+    for line in module.measure():
+        print(f"  {line}", flush=True)
