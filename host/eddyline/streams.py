@@ -110,11 +110,12 @@ class PanJoin:
     selectivity : float
         Partners a tuple finds on average in a full window; sets the width of the band.
     distribution : str
-        ``uniform``, ``normal`` (with ``modes`` peaks of width ``spread``) or ``ranksize``, where
-        as in the paper's video view counts 99 % of the values lie in 1 % of their range.
-    spread : float
-        Share of the 32-bit range that ``uniform`` covers, or standard deviation of a peak as a
-        share of it.
+        ``uniform``, ``normal`` (with ``modes`` peaks) or ``ranksize``, where as in the paper's
+        video view counts 99 % of the values lie in 1 % of their range.
+    spread : float, optional
+        Share of the positive 32-bit integers that the values cover, or standard deviation of a
+        peak as such a share. By default 1 for ``uniform``, 0.05 for ``normal`` and 0.01 for
+        ``ranksize``.
     """
 
     rows: int
@@ -180,12 +181,12 @@ class PanJoin:
             turn = uniform(self.seed, f"{name} turn", rows)
             place = centre + spread * np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * turn)
         else:
-            # Value ~ u^-a with 99 % of it below 1 % of the range: 0.01^-a of the smallest value.
-            place = spread * (0.01 / np.maximum(u, 1e-6)) ** 1.0 * 0.01
+            # Size is inverse to rank: 99 % of the ranks lie below a hundredth of the largest size.
+            place = spread * np.minimum(1e-4 / np.maximum(u, 1e-9), 1)
         return np.clip(np.floor(place * span), 0, span - 1).astype(np.int64)
 
 
-SPREADS = {"uniform": 1.0, "normal": 0.05, "ranksize": 1.0}
+SPREADS = {"uniform": 1.0, "normal": 0.05, "ranksize": 0.01}
 
 # ScaleJoin figure 8: physical streams of R and of S, and each one's rate in tuples per second.
 # Of the second and third set-up the paper gives the number of streams and shows the curves.

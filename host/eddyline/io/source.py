@@ -43,11 +43,12 @@ class ArrowSource:
             )
         self._reader = pa.RecordBatchReader.from_stream(data)
         self._name = name
-        self.schema: pa.Schema = self._reader.schema
+        self.schema = pa.schema([_takeable(field) for field in self._reader.schema])
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._reader
+            for batch in self._reader:
+                yield batch if batch.schema == self.schema else batch.cast(self.schema)
         except pa.ArrowException as error:
             raise DataError(f"{self._name}: {error}") from error
 
@@ -56,3 +57,9 @@ class ArrowSource:
 
     def progress(self) -> float | None:
         return None
+
+
+def _takeable(field: pa.Field) -> pa.Field:
+    """Replace views, as Polars sends them: Arrow cannot pick rows out of them."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return field.with_type(views.get(field.type, field.type))

@@ -84,19 +84,22 @@ class Names:
         return f"no column {column.sql()!r}{hint} (there are: {', '.join(known) or 'none'})"
 
 
-def parse_sql(text: str, what: str) -> exp.Expr:
-    """Parse one SQL expression, or say where it goes wrong."""
+def parse_sql(text: str, what: str, *, prefix: str = "") -> exp.Expr:
+    """Parse one SQL expression (after ``prefix``), or say where it goes wrong."""
     if not text.strip():
         raise QueryError(f"the {what} is empty")
     try:
-        return sqlglot.parse_one(text, dialect="duckdb")
+        return sqlglot.parse_one(prefix + text, dialect="duckdb")
     except SqlglotError as error:
         (first, *_) = getattr(error, "errors", None) or [{}]
-        column = first.get("col")
         near = f" near {first['highlight']!r}" if first.get("highlight") else ""
-        place = f" at column {column}{near}" if column else ""
         reason = first.get("description", str(error)).rstrip(".")
-        raise QueryError(f"cannot parse the {what} {text!r}{place}: {reason}") from None
+        if " missing for " in reason:  # sqlglot names its own classes here
+            reason = "something is missing"
+        raise QueryError(
+            f"cannot parse the {what} {text!r}{near}: {reason} "
+            '(a column called like an SQL word needs quotes: r."when")'
+        ) from None
 
 
 def parse_predicate(text: str, r: pa.Schema, s: pa.Schema) -> Node:

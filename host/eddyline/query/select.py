@@ -61,7 +61,7 @@ def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -
 
 
 def _items(text: str) -> list[exp.Expr]:
-    select = parse_sql(f"SELECT {text}", "selection")
+    select = parse_sql(text, "selection", prefix="SELECT ")
     if not isinstance(select, exp.Select) or set(select.args) - {"expressions", "kind"} - {
         key for key, value in select.args.items() if not value
     }:

@@ -1,0 +1,150 @@
+"""``eddyline.join`` from Python."""
+
+import datetime
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import eddyline
+
+R = pa.table({"x": [1, 2, 3], "y": ["a", "b", "c"]})
+S = pa.table({"a": [3, 2, 9]})
+EXPECTED = [{"x": 2, "y": "b", "a": 2}, {"x": 3, "y": "c", "a": 3}]
+
+
+def rows_of(reader: pa.RecordBatchReader) -> list[dict]:
+    return reader.read_all().to_pylist()
+
+
+SOURCES = {
+    "table": lambda: R,
+    "batch reader": lambda: pa.RecordBatchReader.from_batches(R.schema, R.to_batches()),
+    "pandas": lambda: pd.DataFrame(R.to_pydict()),
+    "polars": lambda: pl.DataFrame(R.to_pydict()),
+    "duckdb": lambda: duckdb.sql("SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, 'c')) t(x, y)"),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_anything_with_an_arrow_stream_is_a_side(kind):
+    joined = eddyline.join(SOURCES[kind](), S, on="r.x = s.a")
+    assert sorted(rows_of(joined), key=lambda row: row["x"]) == EXPECTED
+
+
+def test_it_is_lazy():
+    """Results come before the input ends, and input is read only as far as needed."""
+    read = []
+
+    def batches():
+        for i in range(100):
+            read.append(i)
+            yield pa.record_batch({"x": [i]})
+
+    endless = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
+    reader = eddyline.join(endless, pa.table({"a": list(range(100))}), on="r.x = s.a")
+    assert reader.schema.names == ["x", "a"]
+    assert not read
+    assert reader.read_next_batch().to_pylist() == [{"x": 0, "a": 0}]
+    assert len(read) < 5
+
+
+def test_a_list_is_several_physical_streams():
+    parts = [pa.table({"ts": [1, 3], "x": [1, 3]}), pa.table({"ts": [2, 4], "x": [2, 4]})]
+    s = pa.table({"ts": [3], "x": [0]})
+    joined = eddyline.join(
+        parts, s, on="TRUE", time="ts", window=eddyline.time(1), order="inner", select="r.x"
+    )
+    assert rows_of(joined) == [{"x": 2}, {"x": 3}, {"x": 4}]
+
+
+def test_a_pair_of_windows_and_timestamps_of_different_units():
+    at = datetime.datetime(2026, 1, 1)
+    second = datetime.timedelta(seconds=1)
+    r = pa.table({"t": pa.array([at, at + 5 * second], pa.timestamp("s")), "x": [1, 2]})
+    s = pa.table({"when": pa.array([at + 2 * second, at + 9 * second], pa.timestamp("ms"))})
+    joined = eddyline.join(
+        r, s, on="TRUE", time=("t", "when"), order="inner", select='x, s."when", result_time',
+        window=(eddyline.time("2s"), eddyline.time(datetime.timedelta(seconds=3))),
+    )  # fmt: skip
+    assert rows_of(joined) == [
+        {"x": 1, "when": at + 2 * second, "result_time": at + 2 * second},
+        {"x": 2, "when": at + 2 * second, "result_time": at + 5 * second},
+    ]
+
+
+def test_dates_as_time():
+    days = pa.array([datetime.date(2026, 1, day) for day in (1, 2, 3)])
+    r = s = pa.table({"day": days})
+    joined = eddyline.join(
+        r, s, on="r.day <> s.day", time="day", window="time:1d", select="result_time"
+    ).read_all()
+    assert joined.schema.types == [pa.date32()]
+    assert joined.num_rows == 4
+
+
+def test_late_rows_are_handed_over():
+    late = []
+    r = pa.table({"ts": [10, 1, 9], "x": [1, 2, 3]})
+    s = pa.table({"ts": [10], "x": [0]})
+    joined = eddyline.join(
+        r, s, on="TRUE", time="ts", lateness=2, window=eddyline.unbounded(), select="r.x",
+        on_late=lambda side, batch: late.append((side, batch.to_pylist())),
+    )  # fmt: skip
+    assert rows_of(joined) == [{"x": 3}, {"x": 1}]
+    assert late == [("r", [{"ts": 1, "x": 2}])]
+
+
+def test_errors_in_the_data_are_raised_while_reading():
+    r = pa.table({"ts": [2, 1]})
+    reader = eddyline.join(r, r, on="TRUE", time="ts")
+    with pytest.raises(eddyline.DataError, match="r, row 1, column 'ts': time 1 runs backwards"):
+        reader.read_all()
+
+
+def test_a_failing_source_keeps_its_own_error():
+    def batches():
+        yield pa.record_batch({"x": [1]})
+        raise RuntimeError("the cable was pulled")
+
+    source = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
+    reader = eddyline.join(source, S, on="r.x = s.a")
+    with pytest.raises(Exception, match="the cable was pulled"):
+        reader.read_all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"on": "r.q = s.a"}, eddyline.QueryError, "no column 'r.q'"),
+        ({"on": "TRUE", "window": 5}, eddyline.QueryError, "5 is not a window"),
+        ({"on": "TRUE", "window": (eddyline.rows(1),)}, eddyline.QueryError, "nor a pair"),
+        ({"on": "TRUE", "batch": 0}, eddyline.QueryError, "a batch of 0 rows"),
+        ({"on": "TRUE", "device": "abacus"}, eddyline.DeviceError, "no device called 'abacus'"),
+        ({"on": "TRUE", "lateness": 3.5}, eddyline.QueryError, "3.5 is not a duration"),
+    ],
+)
+def test_wrong_queries_are_refused_at_once(arguments, error, message):
+    with pytest.raises(error, match=message):
+        eddyline.join(R, S, **arguments)
+
+
+def test_a_side_that_is_no_stream():
+    with pytest.raises(TypeError, match="r is a dict, which offers no Arrow stream"):
+        eddyline.join({"x": [1]}, S, on="TRUE")
+
+
+def test_a_stream_with_a_column_twice():
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    with pytest.raises(eddyline.QueryError, match="two columns called 'x'"):
+        eddyline.join(twice, S, on="TRUE")
+
+
+def test_columns_that_are_only_carried_may_have_any_type():
+    r = pa.table({"x": [1], "tags": [["a", "b"]], "nested": [{"k": 1}]})
+    joined = eddyline.join(r, pa.table({"a": [1]}), on="r.x = s.a")
+    assert rows_of(joined) == [{"x": 1, "tags": ["a", "b"], "nested": {"k": 1}, "a": 1}]
+    with pytest.raises(eddyline.QueryError, match="column r.tags is list<.*cannot be joined on"):
+        eddyline.join(r, S, on="r.tags = s.a")
