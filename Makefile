@@ -1,7 +1,10 @@
 # What a person does with this repository. `make` alone prints this list.
 PYTHON ?= python3
 RUN := .venv/bin/
-export PYTHONWARNINGS ?=
+# Trust what the machine trusts (a company's proxy, say), where it says what that is.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS ?= 1
+endif
 
 help:                ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
