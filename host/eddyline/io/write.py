@@ -77,11 +77,12 @@ def open_sink(name: str | None, schema: pa.Schema) -> Iterator[Sink]:
 def _machine_errors(place: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
-        # Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise ReaderGone from None
     except OSError as error:
+        if place == "stdout":
+            # Python would fail once more when it flushes what is left at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone from None
         if error.errno == errno.ENOSPC:
             raise MachineError(f"no space left for {place}: free some or write elsewhere") from None
         raise MachineError(f"cannot write {place}: {error.strerror or error}") from None
