@@ -31,10 +31,11 @@ OLDEST = np.iinfo(np.int64).min
 
 @dataclass
 class Totals:
-    """What has gone through a session so far."""
+    """What has gone through a session so far: rows read, rows joined, and what came of them."""
 
     r_rows: int = 0
     s_rows: int = 0
+    joined_rows: int = 0
     pairs: int = 0
     late_rows: int = 0
 
@@ -115,6 +116,7 @@ class Session:
         parts: list[Results] = []
         while not (results := self.device.pull()).nothing:
             parts.append(results)
+            self.totals.joined_rows = results.closed
             if sum(map(len, parts)) >= RESULT_ROWS:
                 yield joined(parts, results.closed)
                 parts = []

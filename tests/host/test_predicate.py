@@ -73,6 +73,17 @@ def _one(**cells) -> pa.Table:
 @example(Text("r.i64 < s.i64 + 1", "CAST(r.i64 AS HUGEINT) < CAST(s.i64 AS HUGEINT) + 1"),
          _one(i64=2**63 - 1), _one(i64=2**63 - 1))  # fmt: skip
 def test_words_values_and_duckdb_agree(predicate, r, s):
+    check(predicate, r, s)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000)
+@given(predicate=PREDICATES, r=tables(), s=tables())
+def test_words_values_and_duckdb_agree_thoroughly(predicate, r, s):
+    check(predicate, r, s)
+
+
+def check(predicate: Text, r: pa.Table, s: pa.Table) -> None:
     lowered = query(predicate.ours)
     expected = by_definition(lowered, r, s)
     assert by_words(lowered, r, s) == expected

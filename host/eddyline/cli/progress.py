@@ -52,12 +52,12 @@ class Progress:
 
     def line(self, seconds: float) -> str:
         totals = self._session.totals
-        rows = totals.r_rows + totals.s_rows
+        rows, read = totals.joined_rows, totals.r_rows + totals.s_rows
         parts = [source.progress() for source in self._sources]
         known = [part for part in parts if part is not None]
         bar = ""
         if known and len(known) == len(parts):
-            share = sum(known) / len(known)
+            share = sum(known) / len(known) * (rows / read if read else 0)
             filled = round(20 * share)
             bar = f"[{'#' * filled}{'.' * (20 - filled)}] {share:4.0%}  "
         return (
