@@ -43,6 +43,31 @@ def test_every_format_goes_in_and_comes_out(tmp_path, suffix):
     assert load(out) == JOINED
 
 
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+def test_special_values_survive_every_text_format(tmp_path, suffix):
+    rows = pa.table(
+        {
+            "x": [1, 2, 3, 4],
+            "f": [float("nan"), float("inf"), -0.0, None],
+            "t": ["", None, "null", 'a "quote", and\r\nlines'],
+        }
+    )
+    path = save(rows, tmp_path / f"r.{suffix}")
+    out = tmp_path / f"out.{suffix}"
+    assert main(["join", path, path, "--on", "r.x = s.x", "--select", "r.*", "-o", str(out)]) == 0
+    found = pa.Table.from_pylist(load(out))
+    assert [str(cell) for cell in found["r_f"].to_pylist()] == ["nan", "inf", "-0.0", "None"]
+    assert found.column_names == ["r_x", "r_f", "r_t"]
+    assert found["r_t"].to_pylist() == rows["t"].to_pylist()
+
+
+def test_byte_order_marks_and_windows_line_ends(tmp_path):
+    (tmp_path / "r.csv").write_bytes(b"\xef\xbb\xbfx,y\r\n1,a\r\n\r\n2,b")
+    (tmp_path / "s.csv").write_bytes(b"a\n2\n1\n")
+    done = eddyline("join", "r.csv", "s.csv", "--on", "r.x = s.a", cwd=tmp_path)
+    assert sorted(done.stdout.splitlines()[1:]) == ['1,"a",1', '2,"b",2']
+
+
 def test_stdout_is_csv_and_the_summary_goes_to_stderr(tmp_path):
     r, s = save(R, tmp_path / "r.parquet"), save(S, tmp_path / "s.parquet")
     done = eddyline("join", r, s, "--on", "r.x = s.a", "--select", "r.x, s.flag AS good")

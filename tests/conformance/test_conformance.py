@@ -32,7 +32,7 @@ def test_a_device_gives_what_the_definition_gives_thoroughly(device, data):
 
 
 def check_unless_refused(device: str, case: Case) -> None:
-    """A device may refuse a plan, with a reason; the tests below are for plans it must take."""
+    """Check a case; a device may refuse one, with a reason. Tests below have cases it must take."""
     try:
         check(device, case)
     except DeviceError as refused:

@@ -22,6 +22,8 @@ __all__ = ["CsvSource", "NdjsonSource"]
 
 BLOCK = 1 << 20
 NEWLINE, QUOTE = ord("\n"), ord('"')
+# What stands for NULL in a CSV cell without quotes; "nan" is a number.
+NULLS = ["", "NULL", "null", "NA", "N/A", "n/a", "#N/A"]
 HINT = "if the types guessed from the first rows are wrong, give them with --types"
 
 
@@ -149,7 +151,12 @@ def _read_csv(block: bytes, names: list[str] | None, types: dict[str, pa.DataTyp
             use_threads=False, block_size=len(block) + 1, column_names=names
         ),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=types,
+            null_values=NULLS,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
     )
 
 
