@@ -1,12 +1,16 @@
 """Every device, the same joins, the same results. A new device only has to be registered."""
 
+import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from eddyline import reference
+from eddyline.device import Tuples
 from eddyline.device.cpu import CpuDevice
-from eddyline.device.discovery import DEVICES
+from eddyline.device.discovery import DEVICES, open_device
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
 from eddyline.errors import DeviceError
 from eddyline.plan import Order
 from eddyline.query.window import rows, time
@@ -113,6 +117,31 @@ def test_the_suite_notices_a_window_that_is_off_by_one(monkeypatch):
     s = _rows("s", 9, a=lambda i: 1, b=float, u=str)
     with pytest.raises(AssertionError):
         check("cpu", Case("r.x = s.a", [r], [s], (rows(3), rows(3)), Order("none"), False))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pulling_goes_on_where_nothing_was_found(device, monkeypatch):
+    """Work without pairs or stars must not look like the end of the work."""
+    from eddyline.device import cpu
+
+    monkeypatch.setattr(cpu, "JOB", 10)
+    r = _rows("r", 200, x=lambda i: i, y=float, t=str)
+    s = _rows("s", 200, a=lambda i: i if i > 190 else -1, b=float, u=str)
+    case = Case("r.x = s.a", [r], [s], (rows(50), rows(50)), Order("outer", 500), False)
+    check(device, case)
+    with open_device(device) as one:
+        one.configure(case.query.plan)
+        encoded = {
+            side: SideEncoder(case.query.lowering.side(side), Dictionary(), side=side).encode(
+                case.tables(side)[0].to_batches()[0]
+            )
+            for side in "rs"
+        }
+        one.push(Tuples(np.tile(np.array([0, 1], np.uint8), 200), encoded["r"], encoded["s"]))
+        pairs = 0
+        while not (results := one.pull()).nothing:
+            pairs += len(results)
+        assert (pairs, results.closed) == (9, 400)
 
 
 def test_one_thread_and_many_give_the_same():

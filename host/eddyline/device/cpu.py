@@ -2,7 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -20,7 +20,11 @@ JOB = 1 << 22
 
 @dataclass
 class _Batch:
-    """Pushed arrivals that wait for their turn, as the engine reads them."""
+    """Pushed arrivals that wait for their turn, as the engine reads them.
+
+    ``work`` adds up their comparisons; ``first`` is the number of the first arrival since the
+    last flush; ``done`` of them have been scanned.
+    """
 
     sides: np.ndarray
     ids: np.ndarray
@@ -29,6 +33,7 @@ class _Batch:
     valid: np.ndarray
     starts: np.ndarray
     stops: np.ndarray
+    work: np.ndarray
     first: int
     done: int = 0
 
@@ -80,20 +85,25 @@ class CpuDevice:
         for side in (0, 1):
             mine, other = tuples.sides == side, self._histories[1 - side]
             batch.starts[mine] = other.window_starts(batch.stops[mine], now[mine])
-        self._comparisons += int((batch.stops - batch.starts).sum())
+        batch.work = np.cumsum(batch.stops - batch.starts)
+        self._comparisons += int(batch.work[-1])
         self._tuples += len(tuples)
         self._since_flush += len(tuples)
         self._batches.append(batch)
 
     def pull(self) -> Results:
-        if not self._batches:
-            return no_results(self._closed)
+        while self._batches:
+            results = self._work()
+            if not results.nothing:
+                return results
+        return no_results(self._closed)
+
+    def _work(self) -> Results:
+        """Do the next jobs, one per thread; there may be neither pairs nor stars in them."""
         batch = self._batches[0]
-        jobs = []
-        for _ in range(self.threads):
-            job = self._next_job(batch)
-            if job.stop > job.start:
-                jobs.append(job)
+        jobs: list[slice] = []
+        while len(jobs) < self.threads and batch.done < len(batch.sides):
+            jobs.append(self._next_job(batch))
         if len(jobs) == 1 or self._pool is None:
             found = [self._scan(batch, job) for job in jobs]
         else:
@@ -111,7 +121,8 @@ class CpuDevice:
             parts.append(self.pull())
         order = self._plan.order
         if order.kind == "outer" and self._since_flush % max(order.every, 1):
-            parts.append(Results(*(no_results(0).r_id,) * 2, np.zeros(1, np.int64), self._closed))
+            none = no_results(self._closed)
+            parts.append(replace(none, stars=np.zeros(1, np.int64)))
         self._since_flush = 0
         self._empty_windows()
         return joined(parts, self._closed)
@@ -139,6 +150,7 @@ class CpuDevice:
             valid=np.empty(count, np.uint64),
             starts=np.zeros(count, np.int64),
             stops=np.empty(count, np.int64),
+            work=np.empty(0, np.int64),
             first=self._since_flush,
         )
         for side, records in enumerate((tuples.r, tuples.s)):
@@ -170,9 +182,9 @@ class CpuDevice:
 
     def _next_job(self, batch: _Batch) -> slice:
         """Take arrivals whose comparisons add up to a job, at least one arrival."""
-        work = np.cumsum(batch.stops[batch.done :] - batch.starts[batch.done :])
-        count = min(max(1, int(np.searchsorted(work, JOB, "right"))), len(work))
-        job = slice(batch.done, batch.done + count)
+        before = batch.work[batch.done - 1] if batch.done else 0
+        stop = int(np.searchsorted(batch.work, before + JOB, "right"))
+        job = slice(batch.done, max(stop, batch.done + 1))
         batch.done = job.stop
         return job
 
