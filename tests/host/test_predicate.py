@@ -77,7 +77,7 @@ def test_words_values_and_duckdb_agree(predicate, r, s):
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000)
+@settings(max_examples=3000)
 @given(predicate=PREDICATES, r=tables(), s=tables())
 def test_words_values_and_duckdb_agree_thoroughly(predicate, r, s):
     check(predicate, r, s)
