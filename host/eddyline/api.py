@@ -1,6 +1,6 @@
 """``eddyline.join``: the whole thing in one call."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from eddyline.query import Query
 from eddyline.query.window import Duration, WindowSpec, parse_order, parse_window, rows
 from eddyline.session import BATCH, LateRows, Session
 
-__all__ = ["join", "make_query"]
+__all__ = ["common_schema", "join", "make_query"]
 
 DEFAULT_WINDOW = rows(65536)
 
@@ -67,8 +67,8 @@ def join(
     """
     sides = [_sources(data, side) for data, side in ((r, "r"), (s, "s"))]
     query = make_query(
-        sides[0][0].schema,
-        sides[1][0].schema,
+        common_schema(sides[0], "r"),
+        common_schema(sides[1], "s"),
         on,
         window=window,
         time=time,
@@ -141,20 +141,31 @@ def _sources(data: Any, side: str) -> list[Source]:
         ArrowSource(one, name=side if len(many) == 1 else f"{side}[{number}]")
         for number, one in enumerate(many)
     ]
-    require_same_schema(sources, side)
     return list(sources)
 
 
-def require_same_schema(sources: Any, side: str) -> None:
-    """Check that the physical streams of a side have the same columns."""
+def common_schema(sources: Sequence[Source], side: str) -> pa.Schema:
+    """Return the schema of a side's physical streams, which must agree on names and types."""
     first = sources[0].schema
     for number, source in enumerate(sources[1:], start=1):
-        if not source.schema.equals(first):
+        if _columns(source.schema) != _columns(first):
             raise QueryError(
-                f"physical stream {number} of {side} has other columns than the first:\n"
-                f"  {_columns(source.schema)}\n  {_columns(first)}"
+                f"physical stream {number} of {side} has other columns than the first: "
+                f"{_listed(source.schema)}; the first has {_listed(first)}"
             )
+    if len(sources) == 1:
+        return first
+    return pa.schema(
+        [
+            field.with_nullable(any(source.schema.field(field.name).nullable for source in sources))
+            for field in first
+        ]
+    )
 
 
-def _columns(schema: pa.Schema) -> str:
+def _columns(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in schema}
+
+
+def _listed(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)

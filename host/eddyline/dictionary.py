@@ -12,6 +12,8 @@ from eddyline.errors import DataError
 __all__ = ["Dictionary"]
 
 NEVER = np.iinfo(np.int64).min
+# Looking for strings to forget begins at this many.
+FIRST_CHECK = 1024
 
 
 class Dictionary:
@@ -26,7 +28,7 @@ class Dictionary:
         self._codes: dict[str, int] = {}
         self._free: list[int] = []
         self._used = 0
-        self._check_at = 1024
+        self._check_at = FIRST_CHECK
         # By side and code: sequence number and time of the last tuple that carried the string.
         self._seen = {side: np.full(1024, NEVER, np.int64) for side in ("r", "s")}
         self._when = {side: np.full(1024, NEVER, np.int64) for side in ("r", "s")}
@@ -54,8 +56,9 @@ class Dictionary:
                 table[place] = self._code(value)
         codes = table[positions]
         held = codes[valid]
-        self._seen[side][held] = first + np.flatnonzero(valid)
-        self._when[side][held] = times[valid]
+        # The latest use counts, and another column of the same rows may have noted a later one.
+        np.maximum.at(self._seen[side], held, first + np.flatnonzero(valid))
+        np.maximum.at(self._when[side], held, times[valid])
         return codes, valid
 
     def _code(self, value: str) -> int:
@@ -92,4 +95,4 @@ class Dictionary:
                 self._free.append(code)
                 for side in ("r", "s"):
                     self._seen[side][code] = self._when[side][code] = NEVER
-        self._check_at = max(1024, 2 * len(self._codes))
+        self._check_at = max(FIRST_CHECK, 2 * len(self._codes))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.dictionary import Dictionary
+from eddyline.errors import DataError
 from eddyline.plan import Layout
 from eddyline.query.lower import ExactBound, FloatBound, Recipe, SearchedBound, SideRecipes, Value
 from eddyline.query.predicate import (
@@ -70,6 +71,11 @@ class SideEncoder:
         columns = _Columns(batch)
         for i, recipe in enumerate(self.recipes.words):
             words, valid = self._words(recipe, columns, first, records["time"])
+            if not self.layout.words[i].optional and not valid.all():
+                raise DataError(
+                    f"column {self._side}.{recipe.term.column} is declared to have no NULLs and "
+                    "has one: declare it nullable"
+                )
             records[f"w{i}"] = np.where(valid, words, 0)
             records["valid"] |= valid.astype(np.uint64) << np.uint64(i)
         for i, node in enumerate(self.recipes.flags):

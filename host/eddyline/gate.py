@@ -7,19 +7,20 @@ Without a time column the sides take turns. Both gates read only from the stream
 everything up, so that what they buffer is a batch per stream (and what lateness must keep).
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from eddyline.clock import EARLIEST, earlier
 from eddyline.errors import DataError, OutOfOrder
 
 __all__ = ["ENDED", "Chunk", "Stream", "TimeGate", "TurnGate"]
 
 # A heartbeat no time can pass: the stream has ended.
 ENDED = 1 << 63
-NOTHING_YET = -(1 << 63)
+# Batches below this size are merged while they wait.
+SMALL = 4096
 _OTHER = {"r": "s", "s": "r"}
 
 
@@ -55,11 +56,32 @@ class Chunk:
 class _Pending:
     """What one stream has delivered and the gate has not yet released."""
 
-    frontier: int = NOTHING_YET
-    newest: int = NOTHING_YET
+    frontier: int = EARLIEST
+    newest: int = EARLIEST
     count: int = 0
-    parts: deque[tuple[np.ndarray, np.ndarray]] = field(default_factory=deque)
+    parts: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     buffered: int = 0
+
+    def add(self, times: np.ndarray, rows: np.ndarray) -> None:
+        """Keep sorted rows, few parts of growing size, so that a row at a time stays cheap."""
+        self.buffered += len(times)
+        self.parts.append((times, rows))
+        while len(self.parts) > 1 and SMALL > len(self.parts[-1][0]) > len(self.parts[-2][0]) // 2:
+            last, before = self.parts.pop(), self.parts.pop()
+            times, rows = (np.concatenate(pair) for pair in zip(before, last, strict=True))
+            order = np.lexsort((rows, times))
+            self.parts.append((times[order], rows[order]))
+
+    def release(self, bound: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Let go of rows below a time; at the end of all streams, of everything."""
+        parts, self.parts = self.parts, []
+        for times, rows in parts:
+            cut = len(times) if bound == ENDED else int(np.searchsorted(times, bound, "left"))
+            if cut:
+                yield times[:cut], rows[:cut]
+            if cut < len(times):
+                self.parts.append((times[cut:], rows[cut:]))
+            self.buffered -= cut
 
 
 class TimeGate:
@@ -118,7 +140,7 @@ class TimeGate:
             return positions
         # What each row must not fall below: the largest time before it, less the lateness.
         before = np.maximum.accumulate(np.concatenate([[pending.newest], times[:-1]]))
-        floor = np.maximum(_minus(before, self._lateness or 0), pending.frontier)
+        floor = np.maximum(earlier(before, self._lateness or 0), pending.frontier)
         late = times < floor
         if self._lateness is None and late.any():
             at = int(np.argmax(late))
@@ -126,7 +148,7 @@ class TimeGate:
         # A late row does not count as seen: it lies below the largest time anyway.
         pending.newest = max(pending.newest, int(times.max()))
         pending.frontier = max(
-            pending.frontier, int(_minus(np.array([pending.newest]), self._lateness or 0)[0])
+            pending.frontier, int(earlier(np.array([pending.newest]), self._lateness or 0)[0])
         )
         if late.any():
             times, kept = times[~late], positions[~late]
@@ -135,8 +157,8 @@ class TimeGate:
         if self._lateness is not None and len(times):
             order = np.argsort(times, kind="stable")
             times, kept = times[order], kept[order]
-        pending.parts.append((times, kept))
-        pending.buffered += len(times)
+        if len(times):
+            pending.add(times, kept)
         return positions[late]
 
     def heartbeat(self, stream: Stream, time: int) -> None:
@@ -150,7 +172,7 @@ class TimeGate:
         bound = min(frontiers)
         origins, rows, times = [], [], []
         for index, stream in enumerate(self.streams):
-            for ready_times, ready_rows in self._release(self._pending[stream], bound):
+            for ready_times, ready_rows in self._pending[stream].release(bound):
                 origins.append(np.full(len(ready_rows), index, np.int32))
                 rows.append(ready_rows)
                 times.append(ready_times)
@@ -163,24 +185,6 @@ class TimeGate:
         else:
             order = np.lexsort((all_rows, all_origins, all_times))
         return Chunk(self.streams, all_origins[order], all_rows[order], all_times[order])
-
-    def _release(self, pending: _Pending, bound: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
-        for times, rows in pending.parts:
-            # At the end of all streams even the largest time is ready.
-            cut = len(times) if bound == ENDED else int(np.searchsorted(times, bound, "left"))
-            if cut:
-                yield times[:cut], rows[:cut]
-            if cut < len(times):
-                kept.append((times[cut:], rows[cut:]))
-            pending.buffered -= cut
-        pending.parts = kept
-
-
-def _minus(times: np.ndarray, amount: int) -> np.ndarray:
-    """Subtract without wrapping around below the smallest time."""
-    floor = NOTHING_YET + min(amount, ENDED)
-    return np.maximum(times, floor) - amount
 
 
 class TurnGate:
@@ -239,10 +243,15 @@ class TurnGate:
     def _side_order(self, side: str) -> np.ndarray:
         """Return the streams (as indices) of a side's next rows, up to one that must be awaited."""
         line = self._line[side]
-        rounds = [np.arange(self._waiting[stream]) for stream in line]
-        places = [np.full(len(one), place) for place, one in enumerate(rounds)]
         if not line:
             return np.empty(0, np.int32)
+        # More than this cannot be taken before the other side has to deliver again.
+        others = self._line[_OTHER[side]]
+        most = 1 + sum(self._waiting[stream] for stream in others)
+        if all(stream in self._ended for stream in others):
+            most = max(self._waiting.values())
+        rounds = [np.arange(min(self._waiting[stream], most)) for stream in line]
+        places = [np.full(len(one), place) for place, one in enumerate(rounds)]
         keys = np.concatenate(rounds) * len(line) + np.concatenate(places)
         blocked = [
             self._waiting[stream] * len(line) + place

@@ -1,45 +1,69 @@
 """Rows that wait on the host while their words travel through a device."""
 
-from collections import deque
-
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["RowStore", "StreamRows"]
+from eddyline.errors import DataError
+
+__all__ = ["RowStore", "StreamRows", "concatenated"]
 
 # Small batches are put together so that finding a row stays cheap.
+SMALL = 4096
 MANY = 64
+
+
+def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Put batches of one schema together, or say why that is impossible."""
+    if len(batches) == 1:
+        return batches[0]
+    try:
+        return pa.concat_batches(batches)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        rows = sum(batch.num_rows for batch in batches)
+        raise DataError(
+            f"{rows} rows do not fit one batch ({error}): use a smaller batch"
+        ) from None
 
 
 class StreamRows:
     """Rows of one physical stream that the gate has not released yet, by position."""
 
     def __init__(self) -> None:
-        self._starts: deque[int] = deque()
-        self._batches: deque[pa.RecordBatch] = deque()
-        self._left: deque[int] = deque()
+        self._starts: list[int] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._left: list[int] = []
         self.count = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._starts.append(self.count)
-            self._batches.append(batch)
-            self._left.append(batch.num_rows)
-            self.count += batch.num_rows
+        if not batch.num_rows:
+            return
+        self._starts.append(self.count)
+        self._batches.append(batch)
+        self._left.append(batch.num_rows)
+        self.count += batch.num_rows
+        while (
+            len(self._batches) > 1
+            and SMALL > self._batches[-1].num_rows > self._batches[-2].num_rows // 2
+        ):
+            self._batches[-2:] = [concatenated(self._batches[-2:])]
+            self._left[-2:] = [sum(self._left[-2:])]
+            del self._starts[-1]
 
-    def take(self, positions: np.ndarray) -> list[pa.RecordBatch]:
+    def take(self, positions: np.ndarray, columns: list[str]) -> list[pa.RecordBatch]:
         """Return one row or more, in the order asked for; let go of batches that are used up."""
         starts = np.array(self._starts)
         owner = np.searchsorted(starts, positions, "right") - 1
         # Runs of neighbours within one batch are slices; rows that were sorted are many short runs.
         cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(positions) != 1)) + 1
         if len(cuts) > MANY:
-            table = pa.Table.from_batches(self._batches).take(pa.array(positions - starts[0]))
-            parts = table.combine_chunks().to_batches()
+            table = pa.Table.from_batches(self._batches).select(columns)
+            parts = table.take(pa.array(positions - starts[0])).to_batches()
         else:
             begins, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(positions)]
             parts = [
-                self._batches[owner[a]].slice(positions[a] - starts[owner[a]], b - a)
+                self._batches[owner[a]]
+                .slice(positions[a] - starts[owner[a]], b - a)
+                .select(columns)
                 for a, b in zip(begins, ends, strict=True)
             ]
         self._release(np.bincount(owner))
@@ -48,9 +72,8 @@ class StreamRows:
     def _release(self, taken: np.ndarray) -> None:
         for index, count in enumerate(taken.tolist()):
             self._left[index] -= count
-        while self._left and not self._left[0]:
-            for queue in (self._starts, self._batches, self._left):
-                queue.popleft()
+        used = next((i for i, left in enumerate(self._left) if left), len(self._left))
+        del self._starts[:used], self._batches[:used], self._left[:used]
 
 
 class RowStore:
@@ -78,8 +101,13 @@ class RowStore:
         self._batches.append(batch)
         self._times.append(times)
         self.count += batch.num_rows
-        if len(self._batches) > MANY:
-            self._merge_small()
+        while (
+            len(self._batches) > 1
+            and SMALL > self._batches[-1].num_rows > self._batches[-2].num_rows // 2
+        ):
+            self._batches[-2:] = [concatenated(self._batches[-2:])]
+            self._times[-2:] = [np.concatenate(self._times[-2:])]
+            del self._starts[-1]
 
     def drop_below(self, first: int) -> None:
         """Forget rows with a smaller sequence number."""
@@ -95,6 +123,11 @@ class RowStore:
                 return max(self.first, start + int(np.searchsorted(times, oldest, "left")))
         return self.count
 
+    @property
+    def bytes_per_row(self) -> int:
+        rows = sum(batch.num_rows for batch in self._batches)
+        return sum(batch.nbytes for batch in self._batches) // max(rows, 1)
+
     def take(self, ids: np.ndarray, columns: list[str]) -> tuple[pa.Table, np.ndarray]:
         """Return rows by id, and their times."""
         if not self._batches:
@@ -104,28 +137,3 @@ class RowStore:
         places = back + (self.first - begin)
         table = pa.Table.from_batches([one.select(columns) for one in self._batches])
         return table.take(pa.array(places)), np.concatenate(self._times)[places]
-
-    def _merge_small(self) -> None:
-        """Put neighbouring batches together where that at least doubles the smaller one."""
-        starts, batches, times = [self._starts[0]], [[self._batches[0]]], [[self._times[0]]]
-        sizes = [self._batches[0].num_rows]
-        for start, batch, time in zip(
-            self._starts[1:], self._batches[1:], self._times[1:], strict=True
-        ):
-            if sizes[-1] < max(4096, len(self) // MANY):
-                batches[-1].append(batch)
-                times[-1].append(time)
-                sizes[-1] += batch.num_rows
-            else:
-                starts.append(start)
-                batches.append([batch])
-                times.append([time])
-                sizes.append(batch.num_rows)
-        self._starts = starts
-        self._batches = [
-            pa.Table.from_batches(some).combine_chunks().to_batches()[0]
-            if len(some) > 1
-            else some[0]
-            for some in batches
-        ]
-        self._times = [np.concatenate(some) for some in times]

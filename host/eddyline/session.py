@@ -8,25 +8,27 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eddyline.clock import EARLIEST
 from eddyline.device import Device, Results, Tuples, joined
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
-from eddyline.errors import DataError, OutOfOrder
+from eddyline.errors import DataError, OutOfOrder, QueryError
 from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
 from eddyline.io.source import Source
 from eddyline.query import Query
+from eddyline.query.predicate import columns_of
 from eddyline.query.types import raw_array
-from eddyline.rowstore import RowStore, StreamRows
+from eddyline.rowstore import RowStore, StreamRows, concatenated
 
 __all__ = ["Session", "Totals"]
 
 logger = logging.getLogger(__name__)
 
 LateRows = Callable[[str, pa.RecordBatch], None]
-# Rows given to a device at a time, and result rows put into one batch.
+# Rows given to a device at a time, and what is put into one result batch.
 BATCH = 1 << 16
 RESULT_ROWS = 1 << 16
-OLDEST = np.iinfo(np.int64).min
+RESULT_BYTES = 1 << 26
 
 
 @dataclass
@@ -81,6 +83,7 @@ class Session:
             for number, source in enumerate(sources)
         }
         self._rows = {stream: StreamRows() for stream in self._sources}
+        self._columns = {side: self._needed_columns(side) for side in "rs"}
         lateness = self.query.lateness
         allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
         self._time_gate = TimeGate(self._sources, lateness=allowed) if self.query.time else None
@@ -94,9 +97,10 @@ class Session:
         self._stores = {
             side: RowStore(self.query.schema(side), id_bits=self.query.id_bits) for side in "rs"
         }
+        self._require_carried()
         self._sent: deque[_Sent] = deque()
         self._arrivals = 0
-        self._now = OLDEST
+        self._now = EARLIEST
         self.schema = self._result_schema()
         self.device.configure(self.query.plan)
 
@@ -145,7 +149,28 @@ class Session:
             assert self._turn_gate
             self._turn_gate.end(stream)
 
+    def _needed_columns(self, side: str) -> list[str]:
+        """Return the columns that words, flags or results are made of; others are not kept."""
+        needed = {output.column for output in self.query.outputs if output.side == side}
+        needed |= columns_of(self.query.predicate, side)
+        return [name for name in self.query.schema(side).names if name in needed]
+
+    def _require_carried(self) -> None:
+        """Refuse result columns of types that Arrow cannot pick rows out of."""
+        for output in self.query.outputs:
+            if output.side == "time":
+                continue
+            type_ = self.query.schema(output.side).field(output.column).type
+            try:
+                pa.nulls(0, type_).take(pa.array([], pa.int64()))
+            except pa.ArrowNotImplementedError:
+                raise QueryError(
+                    f"column {output.side}.{output.column} is {type_}, which cannot be carried "
+                    "into the result: leave it out with select"
+                ) from None
+
     def _add(self, stream: Stream, batch: pa.RecordBatch) -> None:
+        batch = _conformed(batch, self.query.schema(stream.side))
         first = self._rows[stream].count
         self._rows[stream].add(batch)
         if stream.side == "r":
@@ -162,7 +187,7 @@ class Session:
             raise DataError(self._out_of_order(stream, batch, first, error)) from None
         if len(late):
             self.totals.late_rows += len(late)
-            for part in self._rows[stream].take(late):
+            for part in self._rows[stream].take(late, batch.schema.names):
                 if self.on_late:
                     self.on_late(stream.side, part)
 
@@ -195,11 +220,9 @@ class Session:
         assert self.query.time
         name = self.query.time[stream.side == "s"]
         value = batch[name].cast(pa.string())[error.row - first].as_py()
-        allowed = self.query.lateness
-        hint = f"beyond the lateness of {allowed}" if allowed else "allow it with lateness"
         return (
             f"{self._sources[stream].place(error.row)}, column {name!r}: time {value} runs "
-            f"backwards; sort the stream or {hint}"
+            "backwards; sort the stream or allow it with lateness"
         )
 
     def _push(self, chunk: Chunk, part: slice) -> None:
@@ -224,19 +247,17 @@ class Session:
         self, side: str, chunk: Chunk, origins: np.ndarray, rows: np.ndarray
     ) -> pa.RecordBatch:
         """Return the rows of one side in order of arrival."""
-        schema = self.query.schema(side)
         parts: list[pa.RecordBatch] = []
         places = []
         for index, stream in enumerate(chunk.streams):
             mine = np.flatnonzero(origins == index)
             if len(mine):
-                parts += self._rows[stream].take(rows[mine])
+                parts += self._rows[stream].take(rows[mine], self._columns[side])
                 places.append(mine)
         if not parts:
-            return pa.RecordBatch.from_pylist([], schema=schema)
-        if len(parts) == 1:
-            return parts[0]
-        whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+            empty = pa.RecordBatch.from_pylist([], schema=self.query.schema(side))
+            return empty.select(self._columns[side])
+        whole = concatenated(parts)
         if len(places) == 1:
             return whole
         order = np.empty(len(rows), np.int64)
@@ -251,14 +272,14 @@ class Session:
             if window.kind == "rows":
                 firsts[side] = max(0, store.count - window.size)
             elif window.kind == "time":
-                firsts[side] = store.first_at(self._now - window.size)
+                firsts[side] = store.first_at(self._window_times()[side])
             else:
                 firsts[side] = 0
         return firsts
 
     def _window_times(self) -> dict[str, int]:
         return {
-            side: max(OLDEST, self._now - window.size) if window.kind == "time" else OLDEST
+            side: max(EARLIEST, self._now - window.size) if window.kind == "time" else EARLIEST
             for side in "rs"
             for window in [self.query.plan.window(side)]
         }
@@ -275,28 +296,42 @@ class Session:
         return free
 
     def _materialized(self, results: Results) -> Iterator[pa.RecordBatch]:
-        for begin in range(0, len(results), RESULT_ROWS):
-            part = slice(begin, begin + RESULT_ROWS)
-            yield self._rows_of(results.r_id[part], results.s_id[part])
+        wide = sum(store.bytes_per_row for store in self._stores.values())
+        size = max(1, min(RESULT_ROWS, RESULT_BYTES // max(wide, 1)))
+        for begin in range(0, len(results), size):
+            part = slice(begin, begin + size)
+            yield from self._rows_of(results.r_id[part], results.s_id[part])
         # A result in flight may still name rows that have left their window since.
         while self._sent and self._sent[0].arrivals <= results.closed:
             for side, first in self._sent.popleft().first.items():
                 self._stores[side].drop_below(first)
 
-    def _rows_of(self, r_id: np.ndarray, s_id: np.ndarray) -> pa.RecordBatch:
-        outputs = self.query.outputs
+    def _rows_of(self, r_id: np.ndarray, s_id: np.ndarray) -> Iterator[pa.RecordBatch]:
+        try:
+            batch = self._one_batch(r_id, s_id)
+        except pa.ArrowInvalid as error:
+            # A few very wide rows among narrow ones: halves will fit.
+            if len(r_id) == 1:
+                raise DataError(f"a result row does not fit one batch: {error}") from None
+            half = len(r_id) // 2
+            yield from self._rows_of(r_id[:half], s_id[:half])
+            yield from self._rows_of(r_id[half:], s_id[half:])
+            return
+        self.totals.pairs += len(r_id)
+        yield batch
+
+    def _one_batch(self, r_id: np.ndarray, s_id: np.ndarray) -> pa.RecordBatch:
         tables, times = {}, []
         for side, ids in (("r", r_id), ("s", s_id)):
-            wanted = list(dict.fromkeys(one.column for one in outputs if one.side == side))
-            tables[side], when = self._stores[side].take(ids, wanted)
+            wanted = [one.column for one in self.query.outputs if one.side == side]
+            tables[side], when = self._stores[side].take(ids, list(dict.fromkeys(wanted)))
             times.append(when)
         columns = []
-        for output, target in zip(outputs, self.schema, strict=True):
+        for output, target in zip(self.query.outputs, self.schema, strict=True):
             if output.side == "time":
                 columns.append(self._result_time(np.maximum(*times), target.type))
             else:
-                columns.append(_single(tables[output.side][output.column]))
-        self.totals.pairs += len(r_id)
+                columns.append(pa.concat_arrays(tables[output.side][output.column].chunks))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _result_time(self, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
@@ -322,8 +357,8 @@ class Session:
         return pa.schema(fields)
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
-    return whole
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Bring the columns of a further physical stream into the order of the first one."""
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)

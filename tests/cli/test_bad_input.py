@@ -48,6 +48,9 @@ def fails(capsys, code, *message, arguments):
         ("r.x", "r.x (int64) is not a condition"),
         ("upper(r.name) = 'A'", "is not supported"),
         ("", "the predicate is empty"),
+        ("r.x BETWEEN SYMMETRIC 5 AND 1", "is not supported"),
+        ("r.x < 1e99999", "cannot use the number '1e99999'"),
+        ("r.ts - s.ts < INTERVAL '1/0' SECOND", "cannot use the number '1/0'"),
     ],
 )
 def test_predicates_that_mean_nothing(files, capsys, on, message):
@@ -186,9 +189,89 @@ def test_malformed_ndjson(files, tmp_path, capsys):
     fails(
         capsys,
         DATA,
-        "bad.ndjson, row 2: not JSON",
+        "bad.ndjson, row 2: Missing a name for object member (in '{\"x\": 2,}'",
         arguments=["join", bad, files[1], "--on", "TRUE"],
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'x,n\n1,"abc\n2,d\n', "bad.csv, row 1 or later: a quote is never closed"),
+        (b'x,n\n1,"a"\n2,b,c\n3,"d"\n', "bad.csv, row 2: Expected 2 columns, got 3"),
+        (b'x,n\n1,"a\nb"\n\n2,"c"\n3\n', "bad.csv, row 3: Expected 2 columns, got 1"),
+        (b"x,n\n1,a\n2,\xff\xfe\n", "bad.csv, row 2: column 'n': "),
+        (b"x,\xff\n1,a\n", "bad.csv: the column names are not UTF-8"),
+    ],
+)
+def test_csv_that_is_wrong_says_where(files, tmp_path, capsys, content, message):
+    bad = tmp_path / "bad.csv"
+    bad.write_bytes(content)
+    fails(capsys, DATA, message, arguments=["join", bad, files[1], "--on", "r.x = s.a"])
+
+
+def test_the_column_is_named(files, tmp_path, capsys):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("x,y\n1,2\n2,zwei\n")
+    fails(
+        capsys, DATA, "bad.csv, row 2: column 'y': CSV conversion error", "invalid value 'zwei'",
+        arguments=["join", bad, files[1], "--on", "TRUE", "--types", "r.y=int64"],
+    )  # fmt: skip
+
+
+def test_decimals_need_a_scale_within_their_precision(files, tmp_path, capsys):
+    r = tmp_path / "r.csv"
+    r.write_text("x\n1\n")
+    fails(
+        capsys, QUERY, "no type 'decimal(9,12)'",
+        arguments=["join", r, files[1], "--on", "TRUE", "--types", "r.x=decimal(9,12)"],
+    )  # fmt: skip
+
+
+def test_text_formats_refuse_what_they_cannot_hold(tmp_path, capsys):
+    r = write(tmp_path / "r.parquet", x=[1], tags=[["a"]], raw=[b"\xff"])
+    out = tmp_path / "o.csv"
+    out.write_text("precious")
+    arguments = ["join", r, r, "--on", "r.x = s.x", "-o", out]
+    fails(capsys, QUERY, "column 'r_tags' is list<", "--select", arguments=arguments)
+    assert out.read_text() == "precious"
+    arguments = ["join", r, r, "--on", "TRUE", "--select", "r.raw", "-o", tmp_path / "o.ndjson"]
+    fails(capsys, QUERY, "column 'raw' is binary, which ndjson cannot hold", arguments=arguments)
+
+
+def test_an_output_that_is_also_an_input_is_refused(files, tmp_path, capsys):
+    before = Path(files[0]).read_bytes()
+    link = tmp_path / "link.parquet"
+    link.symlink_to(files[0])
+    for name in (files[0], link):
+        arguments = ["join", *files, "--on", "TRUE", "-o", name]
+        fails(capsys, QUERY, "is already in use here: write to another file", arguments=arguments)
+    assert Path(files[0]).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [["devices"], ["explain"], ["join", "--json"]])
+def test_a_reader_that_leaves_at_once(files, tmp_path, command):
+    arguments = [] if command == ["devices"] else [*files, "--on", "TRUE"]
+    if "--json" in command:
+        arguments += ["-o", str(tmp_path / "o.csv")]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*EDDYLINE, *command, *arguments], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode == 0
+    assert b"error" not in done.stderr.lower()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_streams_that_were_never_open(files, tmp_path, closed):
+    stdin = "-" if closed == "<&-" else files[0]
+    out = tmp_path / "o.csv"
+    line = f"{' '.join(EDDYLINE)} join {stdin} {files[1]} --on TRUE -o {out} {closed}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True)
+    assert done.returncode == (DATA if closed == "<&-" else 0)
+    assert b"internal error" not in done.stderr
+    if closed == "<&-":
+        assert b"stdin is closed" in done.stderr
 
 
 def test_empty_csv(files, tmp_path, capsys):

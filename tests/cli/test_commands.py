@@ -138,6 +138,8 @@ def test_the_printed_command_joins_what_was_generated(tmp_path, capsys, options)
     ("options", "message"),
     [
         (["splitjoin", "--rows", "-1"], "cannot be negative"),
+        (["scalejoin", "--seconds", "inf"], "must be finite"),
+        (["panjoin", "--selectivity", "nan"], "must be finite"),
         (["splitjoin", "--rate", "0"], "never delivers a row"),
         (["panjoin", "--selectivity", "0"], "must be above zero"),
         (["panjoin", "--spread", "3"], "is not a share of the range"),

@@ -61,6 +61,76 @@ def test_special_values_survive_every_text_format(tmp_path, suffix):
     assert found["r_t"].to_pylist() == rows["t"].to_pylist()
 
 
+def test_quotes_within_a_cell_are_letters(tmp_path):
+    rows = ['1,"quoted, with ""two"" quotes"', '2,5" pipe', "3,plain"] + [
+        f"{i},x" for i in range(4, 9)
+    ]
+    (tmp_path / "r.csv").write_text("x,name\n" + "\n".join(rows) + "\n")
+    s = write(tmp_path / "s.parquet", a=[1, 2, 3, 4])
+    out = tmp_path / "o.ndjson"
+    assert main(["join", str(tmp_path / "r.csv"), str(s), "--on", "r.x = s.a", "-o", str(out)]) == 0
+    assert [row["name"] for row in load(out)] == [
+        'quoted, with "two" quotes',
+        '5" pipe',
+        "plain",
+        "x",
+    ]
+
+
+def test_rows_that_straddle_blocks(tmp_path, monkeypatch):
+    from eddyline.io import text
+
+    monkeypatch.setattr(text, "BLOCK", 7)
+    rows = [(i, f'cell "{i}",\nsecond line' if i % 3 else "") for i in range(200)]
+    table = pa.table({"x": [i for i, _ in rows], "t": [t for _, t in rows]})
+    path = save(table, tmp_path / "r.csv")
+    assert load(path) == table.to_pylist()
+
+
+def test_an_empty_line_is_a_null_where_there_is_one_column(tmp_path):
+    table = pa.table({"one": [1, None, 3]})
+    path = save(table, tmp_path / "one.csv")
+    assert load(path) == table.to_pylist()
+
+
+def test_a_pipe_may_begin_with_nothing_but_its_header(tmp_path):
+    s = write(tmp_path / "s.parquet", a=[1, 2])
+    command = [*EDDYLINE, "join", "-", s, "--on", "r.x + 1 = s.a"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        for part in (b'\n"x"', b',"with\n', b'newline"\n', b"1,2\n"):
+            running.stdin.write(part)
+            running.stdin.flush()
+            time.sleep(0.05)
+        running.stdin.close()
+        assert running.stdout.read() == b'"x","with\nnewline","a"\n1,2,2\n'
+
+
+def test_further_files_take_the_types_of_the_first(tmp_path, capsys):
+    (tmp_path / "r0.csv").write_text("x,y\n1.5,a\n")
+    (tmp_path / "r1.csv").write_text("x,y\n2,7\n")
+    (tmp_path / "r2.csv").write_text("x,y\n")
+    s = write(tmp_path / "s.parquet", a=[1.5, 2.0, 2.0])
+    files = [str(tmp_path / f"r{i}.csv") for i in range(3)]
+    out = tmp_path / "o.csv"
+    arguments = ["join", files[0], str(s), "--r", files[1], "--r", files[2], "--on", "r.x = s.a"]
+    assert main([*arguments, "-o", str(out)]) == 0
+    assert [row["y"] for row in load(out)] in (["a", "7", "7"], ["a", "7"])
+
+
+def test_nanoseconds_and_far_years_as_json(tmp_path):
+    r = tmp_path / "r.parquet"
+    far = pa.array([10**15], pa.timestamp("s"))
+    pq.write_table(pa.table({"x": [1], "t": pa.array([1], pa.timestamp("ns")), "far": far}), r)
+    out = tmp_path / "o.ndjson"
+    assert (
+        main(
+            ["join", str(r), str(r), "--on", "r.x = s.x", "--select", "r.t, r.far", "-o", str(out)]
+        )
+        == 0
+    )
+    assert '"t": "1970-01-01 00:00:00.000000001"' in out.read_text()
+
+
 def test_byte_order_marks_and_windows_line_ends(tmp_path):
     (tmp_path / "r.csv").write_bytes(b"\xef\xbb\xbfx,y\r\n1,a\r\n\r\n2,b")
     (tmp_path / "s.csv").write_bytes(b"a\n2\n1\n")

@@ -13,7 +13,14 @@ from eddyline.query.types import raw_values
 from eddyline.query.window import Duration, WindowSpec, rows, time, unbounded
 
 R = pa.schema(
-    {"rid": pa.int32(), "ts": pa.int64(), "x": pa.int16(), "y": pa.float32(), "t": pa.string()}
+    {
+        "rid": pa.int32(),
+        "ts": pa.int64(),
+        "x": pa.int16(),
+        "y": pa.float32(),
+        "t": pa.string(),
+        "v": pa.string(),
+    }
 )
 S = pa.schema(
     {"sid": pa.int32(), "ts": pa.int64(), "a": pa.int16(), "b": pa.float32(), "u": pa.string()}
@@ -28,6 +35,7 @@ PREDICATES = {
     "two-dimensional band": "r.x BETWEEN s.a-10 AND s.a+10 AND r.y BETWEEN s.b-10 AND s.b+10",
     "float distance": "abs(r.y - s.b) <= 0.1",
     "text": "r.t = s.u",
+    "two texts": "r.t = s.u OR r.v = s.u",
     "not text": "r.t <> s.u AND r.x = s.a",
     "either": "r.x = s.a OR r.y = s.b OR NOT (r.t = s.u)",
     "nested": "(r.x = s.a OR r.y < s.b) AND (r.x <> s.a + 1 OR r.x > 2) AND s.a < 4",
@@ -118,16 +126,15 @@ FLOATS = {
     ),
     "wide": st.none() | st.floats(-40, 40, width=32),
 }
-STRINGS = st.none() | st.sampled_from(["a", "b", "", "é"])
+STRINGS = st.none() | st.sampled_from(["a", "b", "", "é"]) | st.text("xyz", max_size=2)
 
 
 @st.composite
 def streams(draw, side: str, shape: str, times: str, most: int) -> list[list[dict]]:
     """Draw one or two physical streams of a side, with row ids that are unique in the side."""
-    names = {"r": ("rid", "x", "y", "t"), "s": ("sid", "a", "b", "u")}[side]
-    cells = st.fixed_dictionaries(
-        {names[1]: NUMBERS[shape], names[2]: FLOATS[shape], names[3]: STRINGS}
-    )
+    names = {"r": ("rid", "x", "y", "t", "v"), "s": ("sid", "a", "b", "u")}[side]
+    kinds = [NUMBERS[shape], FLOATS[shape], STRINGS, STRINGS]
+    cells = st.fixed_dictionaries(dict(zip(names[1:], kinds, strict=False)))
     drawn, next_id = [], 0
     for _ in range(draw(st.integers(1, 2))):
         some = draw(st.lists(cells, max_size=most))

@@ -123,6 +123,10 @@ def test_a_failing_source_keeps_its_own_error():
         ({"on": "TRUE", "window": (eddyline.rows(1),)}, eddyline.QueryError, "nor a pair"),
         ({"on": "TRUE", "batch": 0}, eddyline.QueryError, "a batch of 0 rows"),
         ({"on": "TRUE", "device": "abacus"}, eddyline.DeviceError, "no device called 'abacus'"),
+        ({"on": "TRUE", "time": ("x",)}, eddyline.QueryError, "neither a column nor a pair"),
+        ({"on": "(" * 3000 + "TRUE" + ")" * 3000}, eddyline.QueryError, "nested too deeply"),
+        ({"on": "TRUE", "order": "inner:99999999999"}, eddyline.QueryError, "is not an order"),
+        ({"on": "TRUE", "device": "cpu?threads=²"}, eddyline.DeviceError, "is not a number"),
         ({"on": "TRUE", "lateness": 3.5}, eddyline.QueryError, "3.5 is not a duration"),
     ],
 )
@@ -148,3 +152,69 @@ def test_columns_that_are_only_carried_may_have_any_type():
     assert rows_of(joined) == [{"x": 1, "tags": ["a", "b"], "nested": {"k": 1}, "a": 1}]
     with pytest.raises(eddyline.QueryError, match="column r.tags is list<.*cannot be joined on"):
         eddyline.join(r, S, on="r.tags = s.a")
+
+
+def test_both_sides_from_one_duckdb_connection():
+    r, s = duckdb.sql("SELECT 1.5 AS x"), duckdb.sql("SELECT 1.5 AS a")
+    assert eddyline.join(r, s, on="r.x = s.a").read_all().num_rows == 1
+
+
+def test_polars_columns_that_are_only_carried():
+    frame = pl.DataFrame(
+        {
+            "x": [1],
+            "many": [["a", "b"]],
+            "kind": pl.Series(["k"], dtype=pl.Categorical),
+            "n": [{"s": "t"}],
+        }
+    )
+    joined = rows_of(eddyline.join(frame, pa.table({"a": [1]}), on="r.x = s.a"))
+    assert joined == [{"x": 1, "many": ["a", "b"], "kind": "k", "n": {"s": "t"}, "a": 1}]
+
+
+def test_a_type_that_cannot_be_carried_is_refused_unless_it_is_left_out():
+    odd = pa.RunEndEncodedArray.from_arrays([1], [5])
+    r = pa.table({"x": [1], "odd": odd})
+    with pytest.raises(eddyline.QueryError, match="r.odd is .*cannot be carried into the result"):
+        eddyline.join(r, S, on="TRUE")
+    assert rows_of(eddyline.join(r, pa.table({"a": [1]}), on="r.x = s.a", select="x")) == [{"x": 1}]
+
+
+def test_streams_of_a_side_may_differ_in_nullability_and_column_order():
+    fields = [pa.field("x", pa.int64(), nullable=False), pa.field("y", pa.int64())]
+    one = pa.table([[1], [2]], schema=pa.schema(fields))
+    other = pa.table({"y": [5, 6], "x": pa.array([None, 1])})
+    joined = eddyline.join([one, other], pa.table({"a": [1, 1, 1]}), on="r.x = s.a", select="r.*")
+    assert sorted(set(map(str, rows_of(joined)))) == ["{'x': 1, 'y': 2}", "{'x': 1, 'y': 6}"]
+
+
+def test_a_null_where_none_was_promised_is_an_error():
+    lying = pa.table(
+        [pa.array([1, None])], schema=pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    )
+    with pytest.raises(eddyline.DataError, match="r.x is declared to have no NULLs and has one"):
+        eddyline.join(lying, S, on="r.x = s.a").read_all()
+
+
+def test_wide_rows_come_in_small_batches():
+    r = pa.table({"x": [1], "text": ["w" * 2**20]})
+    s = pa.table({"a": [1] * 200})
+    sizes = [batch.nbytes for batch in eddyline.join(r, s, on="r.x = s.a")]
+    assert sum(sizes) > 200 * 2**20
+    assert max(sizes) < 100 * 2**20
+
+
+def test_a_batch_that_arrow_cannot_build_is_built_in_halves(monkeypatch):
+    from eddyline.session import Session
+
+    whole = Session._one_batch
+
+    def limited(self, r_id, s_id):
+        if len(r_id) > 3:
+            raise pa.ArrowInvalid("offset overflow")
+        return whole(self, r_id, s_id)
+
+    monkeypatch.setattr(Session, "_one_batch", limited)
+    table = pa.table({"x": range(50)})
+    joined = eddyline.join(table, table, on="r.x = s.x", order="inner").read_all()
+    assert joined["r_x"].to_pylist() == list(range(50))

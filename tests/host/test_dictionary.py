@@ -58,3 +58,16 @@ def test_a_long_stream_of_new_strings_needs_no_more_codes_than_its_windows(windo
         dictionary_encoded, table, on="r.name = s.name", window=window, time="ts"
     ).read_all()
     assert again.num_rows == 2 * count
+
+
+@pytest.mark.parametrize("batch", [10, 3000])
+def test_two_columns_of_one_side_share_the_codes(batch):
+    """The second column must not make a string look older than the first one left it."""
+    count = 3000
+    columns = {name: [f"{name}{i}" for i in range(count)] for name in "abc"}
+    columns["a"][1490] = columns["b"][5] = columns["c"][1500] = "hot"
+    r, s = pa.table({name: columns[name] for name in "ab"}), pa.table({"c": columns["c"]})
+    joined = eddyline.join(
+        r, s, on="r.a = s.c OR r.b = s.c", window=eddyline.rows(20), batch=batch
+    ).read_all()
+    assert joined.to_pylist() == [{"a": "hot", "b": "b1490", "c": "hot"}]

@@ -132,3 +132,32 @@ def test_times_that_run_backwards_name_the_row():
     with pytest.raises(OutOfOrder) as caught:
         gate.add(Stream("r", 0), np.array([4, 9, 8]))
     assert (caught.value.row, caught.value.time, caught.value.after) == (4, 8, 9)
+
+
+def test_rows_that_come_one_by_one_stay_cheap_to_hold():
+    """Many small batches wait for a lateness; each release must not walk through all of them."""
+    r = Stream("r", 0)
+    gate = TimeGate([r], lateness=10**6)
+    for i in range(4000):
+        gate.add(r, np.array([i]))
+    assert len(gate._pending[r].parts) < 16
+    gate.heartbeat(r, ENDED)
+    assert gate.take().rows.tolist() == list(range(4000))
+
+
+def test_a_side_far_ahead_is_not_looked_at_whole():
+    r, s = Stream("r", 0), Stream("s", 0)
+    gate = TurnGate([r, s])
+    gate.add(r, 5_000_000)
+    gate.add(s, 2)
+    assert len(gate._side_order("r")) == 3
+    assert len(gate.take()) == 5
+
+
+def test_lateness_may_be_longer_than_time_itself():
+    r = Stream("r", 0)
+    gate = TimeGate([r], lateness=2**70)
+    late = gate.add(r, np.array([2**63 - 1, -(2**63), 5]))
+    assert not len(late)
+    gate.heartbeat(r, ENDED)
+    assert gate.take().rows.tolist() == [1, 2, 0]

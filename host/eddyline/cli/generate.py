@@ -9,6 +9,7 @@ The command prints how to join what it wrote.
 
 import argparse
 import itertools
+import math
 from pathlib import Path
 
 from eddyline.cli.progress import grouped
@@ -76,6 +77,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _benchmark(args: argparse.Namespace) -> SplitJoin | PanJoin | ScaleJoin:
+    numbers = (args.seconds, args.selectivity, args.rate or 1, args.spread or 1)
+    if not all(map(math.isfinite, numbers)):
+        raise QueryError("seconds, selectivity, rate and spread must be finite numbers")
     if args.rows < 0 or args.seconds < 0:
         raise QueryError("rows and seconds cannot be negative")
     if args.rate is not None and args.rate <= 0:

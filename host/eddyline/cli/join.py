@@ -10,6 +10,7 @@ alternately, R first, and what remains of the longer side follows.
 
 import argparse
 import json
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from eddyline.cli.progress import Progress, grouped
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
 from eddyline.device import Counters
 from eddyline.device.discovery import open_device
-from eddyline.errors import QueryError
+from eddyline.errors import DataError, DeviceError, QueryError
 from eddyline.io.write import ReaderGone, Sink, open_sink, output_format
 from eddyline.session import BATCH, Session
 
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             outcome = "stopped, the reader of the output has gone: "
         except KeyboardInterrupt:
             outcome, code = "interrupted, what was joined is written: ", 130
-        except BaseException:
+        except (DataError, DeviceError):
             if session.totals.pairs and args.output:
                 print(f"eddyline: {args.output} has the pairs found so far", file=sys.stderr)
             raise
@@ -99,8 +100,18 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError("--json prints its summary on stdout, so the pairs need -o FILE")
     if args.batch < 1:
         raise QueryError(f"a batch of {args.batch} rows holds nothing: use 1 or more")
-    for name in (args.output, args.late_r, args.late_s):
+    outputs = [name for name in (args.output, args.late_r, args.late_s) if name not in (None, "-")]
+    for number, name in enumerate(outputs):
         output_format(name)
+        others = [args.r_file, args.s_file, *args.r, *args.s, *outputs[:number]]
+        if any(_same(name, other) for other in others):
+            raise QueryError(f"{name} is already in use here: write to another file")
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other or (
+        os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+    )
 
 
 def _divert(late: dict[str, Sink], side: str, rows: pa.RecordBatch) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import logging
+import os
 import sys
 import traceback
 from importlib.metadata import version
@@ -51,28 +52,47 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    args = parser().parse_args(argv)
-    levels = [logging.WARNING, logging.INFO, logging.DEBUG]
-    logging.basicConfig(
-        format="%(levelname).1s %(name)s: %(message)s", level=levels[min(args.verbose, 2)]
-    )
-    for library in ("numba", "sqlglot"):  # their debug output buries ours
-        logging.getLogger(library).setLevel(logging.WARNING)
+    _open_missing_streams()
+    verbose = 0
     try:
-        return args.run(args)
+        args = parser().parse_args(argv)
+        verbose = args.verbose
+        _set_logging(verbose)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
     except EddylineError as error:
-        _report(str(error), error, args.verbose)
+        _report(str(error), error, verbose)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except MemoryError as error:
-        _report(f"out of memory ({error}); use smaller windows", error, args.verbose)
+        _report(f"out of memory ({error}); use smaller windows", error, verbose)
         return 3
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         text = f"internal error, please report it with the output of -vv ({reason})"
-        _report(text, error, args.verbose)
+        _report(text, error, verbose)
         return 1
+
+
+def _open_missing_streams() -> None:
+    """Give a process that was started without stdout or stderr somewhere to write."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open until the end)
+
+
+def _set_logging(verbose: int) -> None:
+    levels = [logging.WARNING, logging.INFO, logging.DEBUG]
+    logging.basicConfig(
+        format="%(levelname).1s %(name)s: %(message)s", level=levels[min(verbose, 2)]
+    )
+    for library in ("numba", "sqlglot"):  # their debug output buries ours
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _report(message: str, error: BaseException, verbose: int) -> None:

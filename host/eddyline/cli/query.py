@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.api import make_query, require_same_schema
+from eddyline.api import common_schema, make_query
 from eddyline.errors import QueryError
 from eddyline.io.read import open_source
 from eddyline.io.source import Source
@@ -80,8 +80,11 @@ def sources_of(args: argparse.Namespace) -> tuple[list[Source], list[Source]]:
     types = _types(args.types or "")
     sides = {}
     for side in "rs":
-        sides[side] = [open_source(name, types[side]) for name in names[side]]
-        require_same_schema(sides[side], side)
+        first, *further = names[side]
+        sides[side] = [open_source(first, types[side])]
+        # What was guessed for one file of a side holds for the others.
+        guessed = {one.name: one.type for one in sides[side][0].schema if one.type != pa.null()}
+        sides[side] += [open_source(name, types[side], like=guessed) for name in further]
     return sides["r"], sides["s"]
 
 
@@ -91,8 +94,8 @@ def query_of(args: argparse.Namespace, r: list[Source], s: list[Source]) -> Quer
     if time and "," in time:
         time = tuple(part.strip() for part in time.split(",", 1))
     return make_query(
-        r[0].schema,
-        s[0].schema,
+        common_schema(r, "r"),
+        common_schema(s, "s"),
         args.on,
         window=windows,
         time=time,
@@ -116,7 +119,7 @@ def _types(text: str) -> dict[str, dict[str, pa.DataType]]:
 
 def _type(name: str) -> pa.DataType:
     decimal = re.fullmatch(r"decimal\((\d+)\s*,\s*(\d+)\)", name)
-    if decimal and 1 <= int(decimal[1]) <= 18:
+    if decimal and int(decimal[2]) <= int(decimal[1]) and 1 <= int(decimal[1]) <= 18:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
     moment = re.fullmatch(r"timestamp\((s|ms|us|ns)\)", name)
     if moment:

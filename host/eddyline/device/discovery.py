@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -73,7 +74,7 @@ def _options(name: str, query: str, cls: Callable[..., Device]) -> dict[str, int
         if key not in known:
             takes = ", ".join(known) or "none"
             raise DeviceError(f"device {name!r} has no option {key!r} (it takes: {takes})")
-        if not value.isdigit() or int(value) < 1:
+        if not re.fullmatch("[1-9][0-9]{0,5}", value):
             raise DeviceError(f"device option {key}={value!r} is not a number from 1 up")
         options[key] = int(value)
     return options

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from eddyline.clock import earlier
 from eddyline.plan import Layout, Window
 
 __all__ = ["History"]
@@ -51,11 +52,9 @@ class History:
         if self.window.kind == "rows":
             return np.maximum(stops - self.window.size, 0)
         if self.window.kind == "time":
-            # Python's integers, because now - size may lie below the smallest time.
-            oldest = np.maximum(now, np.iinfo(np.int64).min + min(self.window.size, 2**63 - 1))
-            oldest = oldest - min(self.window.size, 2**63 - 1)
             live = self.times[: self.count - self.base]
-            return np.minimum(self.base + np.searchsorted(live, oldest, "left"), stops)
+            first = np.searchsorted(live, earlier(now, self.window.size), "left")
+            return np.minimum(self.base + first, stops)
         return np.zeros_like(stops)
 
     def _make_room(self, more: int, keep_from: int) -> None:

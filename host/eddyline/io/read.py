@@ -22,11 +22,17 @@ FORMATS = {
 BATCH = 1 << 16
 
 
-def open_source(name: str, types: dict[str, pa.DataType] | None = None) -> Source:
+def open_source(
+    name: str,
+    types: dict[str, pa.DataType] | None = None,
+    *,
+    like: dict[str, pa.DataType] | None = None,
+) -> Source:
     """Open a file or stdin.
 
     The content decides the format where it has a mark of its own, else the extension; stdin
-    without a mark is NDJSON when it begins with a brace, and CSV otherwise.
+    without a mark is NDJSON when it begins with a brace, and CSV otherwise. ``types`` are those of
+    CSV and NDJSON columns; ``like`` is the same, but means nothing to formats that have types.
 
     Raises
     ------
@@ -35,7 +41,7 @@ def open_source(name: str, types: dict[str, pa.DataType] | None = None) -> Sourc
     """
     file = _open(name)
     try:
-        source = _source(name, file, types or {})
+        source = _source(name, file, types or {}, like or {})
     except BaseException:
         file.close()
         raise
@@ -44,7 +50,10 @@ def open_source(name: str, types: dict[str, pa.DataType] | None = None) -> Sourc
     return source
 
 
-def _source(name: str, file: BinaryIO, types: dict[str, pa.DataType]) -> Source:
+def _source(
+    name: str, file: BinaryIO, types: dict[str, pa.DataType], like: dict[str, pa.DataType]
+) -> Source:
+    called = "stdin" if name == "-" else name
     try:
         # peek waits for the first bytes of a pipe but takes nothing away.
         head = file.peek(8)[:8]  # type: ignore[attr-defined]
@@ -57,15 +66,17 @@ def _source(name: str, file: BinaryIO, types: dict[str, pa.DataType]) -> Source:
             case "arrow":
                 return _Arrow(name, file, head)
             case "ndjson":
-                return NdjsonSource(file, name, types)
+                return NdjsonSource(file, called, like | types)
             case _:
-                return CsvSource(file, name, types)
+                return CsvSource(file, called, like | types)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"cannot read {name}: {error}") from None
 
 
 def _open(name: str) -> BinaryIO:
     if name == "-":
+        if sys.stdin is None:
+            raise DataError("stdin is closed: give a file's name, or pipe something in")
         return sys.stdin.buffer
     try:
         return Path(name).open("rb")
@@ -95,7 +106,7 @@ class _Columnar:
     schema: pa.Schema
 
     def __init__(self, name: str):
-        self._name = name
+        self._name = "stdin" if name == "-" else name
         self._done = self._total = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

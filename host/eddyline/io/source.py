@@ -41,6 +41,9 @@ class ArrowSource:
                 f"{name} is a {type(data).__name__}, which offers no Arrow stream; pass a pyarrow "
                 "table or reader, a pandas or Polars DataFrame or a DuckDB relation"
             )
+        if type(data).__name__ == "DuckDBPyRelation":
+            # Two relations of one connection cannot stream at the same time.
+            data = data.to_arrow_table()
         self._reader = pa.RecordBatchReader.from_stream(data)
         self._name = name
         self.schema = pa.schema([_takeable(field) for field in self._reader.schema])
@@ -48,7 +51,11 @@ class ArrowSource:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._reader:
-                yield batch if batch.schema == self.schema else batch.cast(self.schema)
+                yield (
+                    batch
+                    if batch.schema == self.schema
+                    else _without_view_arrays(batch, self.schema)
+                )
         except pa.ArrowException as error:
             raise DataError(f"{self._name}: {error}") from error
 
@@ -60,6 +67,33 @@ class ArrowSource:
 
 
 def _takeable(field: pa.Field) -> pa.Field:
+    return field.with_type(_without_views(field.type))
+
+
+def _without_views(type_: pa.DataType) -> pa.DataType:
     """Replace views, as Polars sends them: Arrow cannot pick rows out of them."""
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return field.with_type(views.get(field.type, field.type))
+    if type_ == pa.string_view():
+        return pa.large_string()
+    if type_ == pa.binary_view():
+        return pa.large_binary()
+    if pa.types.is_dictionary(type_):
+        return pa.dictionary(type_.index_type, _without_views(type_.value_type), type_.ordered)
+    if pa.types.is_large_list(type_):
+        return pa.large_list(_takeable(type_.value_field))
+    if pa.types.is_list(type_):
+        return pa.list_(_takeable(type_.value_field))
+    if pa.types.is_struct(type_):
+        return pa.struct([_takeable(field) for field in type_])
+    return type_
+
+
+def _without_view_arrays(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if pa.types.is_dictionary(field.type):  # Arrow would decode it to cast it
+            values = column.dictionary.cast(field.type.value_type)
+            column = pa.DictionaryArray.from_arrays(
+                column.indices, values, ordered=field.type.ordered
+            )
+        columns.append(column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

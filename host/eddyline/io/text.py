@@ -5,10 +5,10 @@ end of a row, so that a slow pipe gives its rows at once and a fast file still c
 """
 
 import io
-import json
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -21,10 +21,11 @@ from eddyline.errors import DataError, QueryError
 __all__ = ["CsvSource", "NdjsonSource"]
 
 BLOCK = 1 << 20
-NEWLINE, QUOTE = ord("\n"), ord('"')
-# What stands for NULL in a CSV cell without quotes; "nan" is a number.
-NULLS = ["", "NULL", "null", "NA", "N/A", "n/a", "#N/A"]
+# What stands for NULL in a CSV cell without quotes; "nan" is a number, and "NA" is a country.
+NULLS = ["", "NULL", "null"]
 HINT = "if the types guessed from the first rows are wrong, give them with --types"
+
+Types = dict[str, pa.DataType]
 
 
 class _TextSource:
@@ -33,7 +34,7 @@ class _TextSource:
     The types are those of the first rows to arrive, unless ``types`` says otherwise.
     """
 
-    def __init__(self, file: BinaryIO, name: str, types: dict[str, pa.DataType]):
+    def __init__(self, file: BinaryIO, name: str, types: Types):
         self._name = name
         self._types = types
         self._size = _size(file)
@@ -63,18 +64,24 @@ class _TextSource:
 
     def _whole_rows(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield what has arrived, cut after the last complete row."""
-        rest = b""
+        rest = bytearray()
         while more := file.read1(BLOCK):  # type: ignore[attr-defined]
             self._consumed += len(more)
-            rest += more
-            if cut := self._row_end(rest):
-                yield rest[:cut]
-                rest = rest[cut:]
-        if rest.strip():
-            yield rest
+            cut = self._row_end(more)
+            rest += more[: cut or len(more)]
+            if cut:
+                yield bytes(rest)
+                rest = bytearray(more[cut:])
+        self._end()
+        if rest:
+            yield bytes(rest) + b"\n"
 
-    def _row_end(self, block: bytes) -> int:
-        return block.rfind(b"\n") + 1
+    def _row_end(self, more: bytes) -> int:
+        """Return the place after the last complete row of what has just arrived, or 0."""
+        return more.rfind(b"\n") + 1
+
+    def _end(self) -> None:
+        """Check that the stream may end here."""
 
     def _begin(self) -> pa.Table:
         """Read the first rows and find the schema."""
@@ -84,73 +91,132 @@ class _TextSource:
         """Read further rows by the schema."""
         raise AssertionError
 
+    def _located(
+        self, rows: list[bytes], parse: Callable[[bytes], object], names: list[str], header: int
+    ) -> str:
+        """Say which row Arrow stumbles over: the last of the shortest block that fails.
+
+        Arrow counts rows from the start of a block and columns by number.
+        """
+        works, fails = header, len(rows)
+        error: Exception = AssertionError("the whole block was read")
+        while works < fails:
+            middle = (works + fails) // 2
+            try:
+                parse(b"".join(rows[: middle + 1]))
+                works = middle + 1
+            except (pa.ArrowInvalid, UnicodeDecodeError) as reason:
+                fails, error = middle, reason
+        text = rows[min(fails, len(rows) - 1)].decode(errors="replace").rstrip("\r\n")
+        said = str(error).splitlines()[0]
+        said = re.sub(r"^(CSV|JSON) parse error: |Row #\d+: |\.? in row \d+$", "", said)
+        column = re.match(r"In CSV column #(\d+): ", said)
+        if column and int(column[1]) < len(names):
+            said = f"column {names[int(column[1])]!r}: {said[column.end() :]}"
+        return (
+            f"{self._name}, row {self._rows + fails - header + 1}: {said.rstrip('.')} "
+            f"(in {text[:200]!r}; {HINT})"
+        )
+
 
 class CsvSource(_TextSource):
     """Comma-separated values with a header line."""
 
-    def _row_end(self, block: bytes) -> int:
-        """Return the length of the complete rows; a newline between quotes ends no row."""
-        if QUOTE not in block:
-            return super()._row_end(block)
-        data = np.frombuffer(block, np.uint8)
-        outside = np.cumsum(data == QUOTE) % 2 == 0
-        ends = np.flatnonzero((data == NEWLINE) & outside)
-        return int(ends[-1]) + 1 if len(ends) else 0
+    _state = 0
+    _quoted = False
+
+    def _row_end(self, more: bytes) -> int:
+        # Without a quote so far, every newline ends a row; most files never have one.
+        if not self._quoted and b'"' not in more:
+            self._state = _plain_state(more, self._state)
+            return super()._row_end(more)
+        from eddyline.io.rowends import row_ends
+
+        self._quoted = True
+        ends, self._state = row_ends(more, self._state)
+        return int(ends[-1]) if len(ends) else 0
+
+    def _end(self) -> None:
+        if self._quoted:
+            from eddyline.io.rowends import QUOTED
+
+            if self._state == QUOTED:
+                raise DataError(
+                    f"{self._name}, row {self._rows + 1} or later: a quote is never closed"
+                )
 
     def _begin(self) -> pa.Table:
         block = b""
         for more in self._blocks:  # types show only in a row, which may come after the header
             block += more
-            if len(block.split(b"\n", 2)) > 1 and block.split(b"\n", 1)[1].strip():
+            if len(_csv_rows(block)) > 1:
                 break
-        if not block.strip():
+        rows = _csv_rows(block)
+        if not rows:
             raise DataError(f"{self._name} is empty: a CSV file begins with a line of column names")
+        try:
+            rows[0].decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self._name}: the column names are not UTF-8 ({error})") from None
+        # In a file of one column, an empty line is a row: its only cell is NULL.
+        self._narrow = b"," not in rows[0]
+        block = block.lstrip(b"\r\n")
         table = self._read(block, None, self._types)
         untyped = {f.name: pa.string() for f in table.schema if pa.types.is_null(f.type)}
         if table.num_rows and untyped:  # nothing but empty cells so far: anything may follow
             table = self._read(block, None, untyped | self._types)
+        for field in table.schema:
+            if pa.types.is_binary(field.type):  # what Arrow makes of bytes that are no text
+                table = self._read(block, None, {field.name: pa.string()} | self._types)
         return table
 
     def _following(self, block: bytes) -> pa.Table:
-        if not block.strip():
+        if not self._narrow and not block.strip():
             return self.schema.empty_table()
         types = {field.name: field.type for field in self.schema}
         return self._read(block, self.schema.names, types)
 
-    def _read(
-        self, block: bytes, names: list[str] | None, types: dict[str, pa.DataType]
-    ) -> pa.Table:
+    def _read(self, block: bytes, names: list[str] | None, types: Types) -> pa.Table:
+        def parse(part: bytes) -> pa.Table:
+            return _read_csv(part, names, types, empty_lines=self._narrow)
+
         try:
-            return _read_csv(block, names, types)
-        except pa.ArrowInvalid as error:
-            raise DataError(self._explain(block, names, types, error)) from None
-
-    def _explain(
-        self,
-        block: bytes,
-        names: list[str] | None,
-        types: dict[str, pa.DataType],
-        error: pa.ArrowInvalid,
-    ) -> str:
-        """Find the row that Arrow complains about; its own message counts from the block."""
-        lines = [line for line in block.split(b"\n") if line.strip()]
-        header = [] if names else [lines.pop(0)]
-        for number, line in enumerate(lines if QUOTE not in block else [], start=self._rows + 1):
-            try:
-                _read_csv(b"\n".join([*header, line]), names, types)
-            except pa.ArrowInvalid as reason:
-                text = line.decode(errors="replace")
-                return f"{self._name}, row {number}: {_plain(reason)} (in {text!r}; {HINT})"
-        return f"{self._name}, after row {self._rows}: {_plain(error)} ({HINT})"
+            return parse(block)
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            rows = _csv_rows(block, empty_lines=self._narrow)
+            header = names or rows[0].decode(errors="replace").strip().split(",")
+            raise DataError(self._located(rows, parse, header, int(names is None))) from None
 
 
-def _read_csv(block: bytes, names: list[str] | None, types: dict[str, pa.DataType]) -> pa.Table:
+def _plain_state(more: bytes, state: int) -> int:
+    """Return the state after text without quotes: at the start of a cell, or within one."""
+    from_cell, within = 0, 1
+    return from_cell if more.endswith((b"\n", b",")) else within if more else state
+
+
+def _csv_rows(block: bytes, *, empty_lines: bool = False) -> list[bytes]:
+    """Split a block into rows, as the CSV parser does."""
+    if b'"' in block:
+        from eddyline.io.rowends import row_ends
+
+        ends = row_ends(block)[0].tolist()
+    else:
+        ends = (np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1).tolist()
+    rows = [block[a:b] for a, b in zip([0, *ends], [*ends, len(block)], strict=True)]
+    return [row for row in rows if row.strip(b"\r\n") or (empty_lines and row)]
+
+
+def _read_csv(
+    block: bytes, names: list[str] | None, types: Types, *, empty_lines: bool
+) -> pa.Table:
     return arrow_csv.read_csv(
         io.BytesIO(block),
         read_options=arrow_csv.ReadOptions(
             use_threads=False, block_size=len(block) + 1, column_names=names
         ),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=not empty_lines
+        ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=types,
             null_values=NULLS,
@@ -175,25 +241,14 @@ class NdjsonSource(_TextSource):
         return self._read(block, self.schema, "error").select(self.schema.names)
 
     def _read(self, block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
-        try:
-            return _read_json(block, schema, unexpected)
-        except pa.ArrowInvalid as error:
-            raise DataError(self._explain(block, schema, unexpected, error)) from None
+        def parse(part: bytes) -> pa.Table:
+            return _read_json(part, schema, unexpected)
 
-    def _explain(
-        self, block: bytes, schema: pa.Schema, unexpected: str, error: pa.ArrowInvalid
-    ) -> str:
-        lines = (line for line in block.split(b"\n") if line.strip())
-        for number, line in enumerate(lines, start=self._rows + 1):
-            text = line.decode(errors="replace")
-            try:
-                json.loads(line)
-                _read_json(line, schema, unexpected)
-            except pa.ArrowInvalid as reason:
-                return f"{self._name}, row {number}: {_plain(reason)} (in {text!r}; {HINT})"
-            except ValueError as reason:
-                return f"{self._name}, row {number}: not JSON: {reason} (in {text!r})"
-        return f"{self._name}, after row {self._rows}: {_plain(error)} ({HINT})"
+        try:
+            return parse(block)
+        except pa.ArrowInvalid:
+            rows = [row + b"\n" for row in block.split(b"\n") if row.strip()]
+            raise DataError(self._located(rows, parse, [], 0)) from None
 
 
 def _read_json(block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
@@ -213,11 +268,3 @@ def _size(file: BinaryIO) -> int:
     except OSError:
         return 0
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
-
-
-def _plain(error: Exception) -> str:
-    """Drop the row numbers of Arrow's message: they count from the start of a block."""
-    text = str(error).splitlines()[0].rstrip(".")
-    for noise in ("CSV parse error: ", "JSON parse error: ", "Row #1: ", "Row #2: "):
-        text = text.replace(noise, "")
-    return text

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from eddyline.errors import MachineError, QueryError
 from eddyline.io.read import FORMATS
 
-__all__ = ["ReaderGone", "Sink", "open_sink", "output_format"]
+__all__ = ["ReaderGone", "Sink", "discard_stdout", "open_sink", "output_format"]
 
 # Parquet row groups and Arrow batches are at least this large, unless the stream is shorter.
 ROW_GROUP = 1 << 16
@@ -44,6 +44,20 @@ def output_format(name: str | None) -> str:
     return FORMATS[suffix]
 
 
+def require_writable(schema: pa.Schema, format_: str) -> None:
+    """Refuse columns that a text format has no way to write, before anything is overwritten."""
+    if format_ not in ("csv", "ndjson"):
+        return
+    for field in schema:
+        binary = pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)
+        nested = pa.types.is_nested(field.type) and format_ == "csv"
+        if binary or nested or pa.types.is_fixed_size_binary(field.type):
+            raise QueryError(
+                f"column {field.name!r} is {field.type}, which {format_} cannot hold: write "
+                "Parquet or Arrow, or leave it out with --select"
+            )
+
+
 @contextmanager
 def open_sink(name: str | None, schema: pa.Schema) -> Iterator[Sink]:
     """Open an output. What was written is valid however the block is left.
@@ -56,6 +70,7 @@ def open_sink(name: str | None, schema: pa.Schema) -> Iterator[Sink]:
         If stdout's reader has closed it.
     """
     format_ = output_format(name)
+    require_writable(schema, format_)
     place = "stdout" if name in (None, "-") else str(name)
     with _machine_errors(place):
         # Closed below, after the sink that writes into it.
@@ -73,14 +88,18 @@ def open_sink(name: str | None, schema: pa.Schema) -> Iterator[Sink]:
                     file.close()
 
 
+def discard_stdout() -> None:
+    """Send what is left for stdout nowhere: Python would fail once more flushing it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @contextmanager
 def _machine_errors(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if place == "stdout":
-            # Python would fail once more when it flushes what is left at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_stdout()
         if isinstance(error, BrokenPipeError):
             raise ReaderGone from None
         if error.errno == errno.ENOSPC:
@@ -159,7 +178,13 @@ class _Ndjson:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        lines = (json.dumps(row, default=str) + "\n" for row in batch.to_pylist())
+        # As text, because Python's own dates are coarser than a nanosecond and end in year 9999.
+        columns = [
+            column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
+            for column in batch.columns
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+        lines = (json.dumps(row, default=str) + "\n" for row in rows)
         self._file.write("".join(lines).encode())
         self._file.flush()
 

@@ -65,14 +65,19 @@ class Query:
         for spec in (self.window_r, self.window_s):
             if spec.kind == "time" and not self.time:
                 raise QueryError(f"window {spec} needs a time column: say which with time")
-        _ = (self.tick, self.outputs, self.predicate)
+        if self.time is not None and len(self.time) != 2:
+            raise QueryError(f"time {self.time!r} is neither a column nor a pair of columns")
+        _ = (self.tick, self.outputs)
+        try:
+            _ = self.lowering
+        except RecursionError:
+            raise QueryError("the predicate is nested too deeply: write it flatter") from None
         held = sum(w.size for w in (self.window("r"), self.window("s")) if w.kind == "rows")
         if held >= 1 << self.id_bits:
             raise QueryError(
                 f"windows of {held} rows need more than the {1 << self.id_bits} ids of "
                 f"{self.id_bits} bits: use smaller windows"
             )
-        _ = self.lowering
 
     def schema(self, side: str) -> pa.Schema:
         return self.r if side == "r" else self.s

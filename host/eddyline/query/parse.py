@@ -2,6 +2,7 @@
 
 import datetime
 import difflib
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -38,6 +39,7 @@ INTERVALS = {
     "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9,
     "minute": 60 * 10**9, "hour": 3600 * 10**9, "day": DAY, "week": 7 * DAY,
 }  # fmt: skip
+MOST_EXPONENT = 400
 ACCEPTED = (
     "a predicate is made of = <> < <= > >=, BETWEEN, IN, IS NULL, AND, OR, NOT and "
     "abs(a - b) <= c over columns, columns plus or minus a constant, and literals"
@@ -124,7 +126,7 @@ class _Binder:
                 return Truth(bool(node.this))
             case exp.Null():
                 return Truth(None)
-            case exp.Between():
+            case exp.Between() if not node.args.get("symmetric"):
                 low = self.compare(">=", node.this, node.args["low"], node)
                 return And((low, self.compare("<=", node.this, node.args["high"], node)))
             case exp.In() if node.expressions:
@@ -247,7 +249,7 @@ class _Binder:
             case exp.Literal() if node.is_string:
                 return Constant(node.this, "text")
             case exp.Literal():
-                return Constant(Fraction(node.this), "number")
+                return Constant(_rational(node.this, whole), "number")
             case exp.Boolean():
                 return Constant(Fraction(int(node.this)), "truth")
             case exp.Neg():
@@ -335,8 +337,12 @@ def _interval(node: exp.Interval) -> Constant:
     unit = (node.unit.name if node.unit else "").lower().rstrip("s")
     if unit not in INTERVALS:
         raise QueryError(f"{node.sql()!r} has no fixed length: use one of {', '.join(INTERVALS)}")
-    try:
-        amount = Fraction(node.this.unnest().name)
-    except ValueError:
-        raise QueryError(f"{node.sql()!r} is not a number of {unit}s") from None
-    return Constant(amount * INTERVALS[unit], "duration")
+    return Constant(_rational(node.this.unnest().name, node) * INTERVALS[unit], "duration")
+
+
+def _rational(text: str, whole: exp.Expr) -> Fraction:
+    """Read a literal exactly. Exponents beyond those of a double would only cost memory."""
+    match = re.fullmatch(r"-?(?:\d+\.?\d*|\.\d+)(?:e([+-]?\d{1,4}))?", text.strip(), re.IGNORECASE)
+    if not match or abs(int(match[1] or 0)) > MOST_EXPONENT or len(text) > MOST_EXPONENT:
+        raise QueryError(f"cannot use the number {text[:40]!r} in {whole.sql()[:200]!r}")
+    return Fraction(text.strip())

@@ -17,7 +17,7 @@ from eddyline.query.types import ColumnType
 
 __all__ = [
     "And", "Compare", "Constant", "Difference", "IsNull", "Node", "Not", "Or", "Term", "Truth",
-    "common_kind", "holds", "line_of", "positive", "round_to", "sides_of",
+    "columns_of", "common_kind", "holds", "line_of", "positive", "round_to", "sides_of",
 ]  # fmt: skip
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -169,6 +169,15 @@ def positive(node: Node, wanted: bool = True) -> Node:
 def sides_of(node: Node) -> set[str]:
     """Return which sides a condition reads."""
     return {operand.side for operand in _operands(node) if isinstance(operand, Term)}
+
+
+def columns_of(node: Node, side: str) -> set[str]:
+    """Return which columns of a side a condition reads."""
+    return {
+        operand.column
+        for operand in _operands(node)
+        if isinstance(operand, Term) and operand.side == side
+    }
 
 
 def _operands(node: Node) -> Iterator[Term | Constant]:

@@ -114,8 +114,9 @@ def parse_window(text: str) -> WindowSpec:
 def parse_order(text: str) -> Order:
     """Read ``none``, ``outer``, ``inner``, ``outer:N`` or ``inner:N``."""
     match = re.fullmatch(r"(none|outer|inner)(?::(\d+))?", text)
-    if not match or (match[2] and (match[1] == "none" or int(match[2]) < 1)):
+    every = int(match[2] or 0) if match else 0
+    if not match or (match[2] and (match[1] == "none" or not 1 <= every < 2**32)):
         raise QueryError(
-            f"{text!r} is not an order: write none, outer, inner, outer:N or inner:N with N >= 1"
+            f"{text!r} is not an order: write none, outer, inner, outer:N or inner:N, N up to 2^32"
         )
-    return Order(match[1], int(match[2] or 0))
+    return Order(match[1], every)

@@ -1,0 +1,17 @@
+"""Arithmetic on timestamps, which are 64-bit integers and may be any of them."""
+
+import numpy as np
+
+__all__ = ["EARLIEST", "earlier"]
+
+EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def earlier(times: np.ndarray, amount: int) -> np.ndarray:
+    """Subtract a duration of any length, stopping at the earliest time there is."""
+    amount = min(amount, 2**64)  # longer than from one end of time to the other
+    while amount:
+        step = min(amount, LATEST)
+        times = np.maximum(times, EARLIEST + step) - step
+        amount -= step
+    return times
