@@ -39,7 +39,8 @@ def join(
     ----------
     r, s : Arrow stream, or a list of them
         The two sides: anything with ``__arrow_c_stream__`` (pyarrow, pandas, Polars, DuckDB). A
-        list is several physical streams of one side.
+        list is several physical streams of one side. A live stream that may fall silent is a
+        :class:`eddyline.io.source.Source`, which can yield heartbeats between its batches.
     on : str
         SQL condition over ``r`` and ``s``, such as ``abs(r.x - s.a) <= 10``.
     window : window, or a pair of them
@@ -137,11 +138,12 @@ def _sources(data: Any, side: str) -> list[Source]:
     many = data if isinstance(data, list | tuple) else [data]
     if not many:
         raise QueryError(f"stream {side} has no physical streams")
-    sources = [
-        ArrowSource(one, name=side if len(many) == 1 else f"{side}[{number}]")
+    return [
+        one
+        if isinstance(one, Source) and not hasattr(one, "__arrow_c_stream__")
+        else ArrowSource(one, name=side if len(many) == 1 else f"{side}[{number}]")
         for number, one in enumerate(many)
     ]
-    return list(sources)
 
 
 def common_schema(sources: Sequence[Source], side: str) -> pa.Schema:

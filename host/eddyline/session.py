@@ -14,7 +14,7 @@ from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.errors import DataError, OutOfOrder, QueryError
 from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
-from eddyline.io.source import Source
+from eddyline.io.source import Heartbeat, Source
 from eddyline.query import Query
 from eddyline.query.predicate import columns_of
 from eddyline.query.types import raw_array
@@ -136,6 +136,8 @@ class Session:
             batch = next(readers[stream], None)
             if batch is None:
                 self._end(stream)
+            elif isinstance(batch, Heartbeat):
+                self._beat(stream, batch)
             else:
                 self._add(stream, batch)
             chunk = gate.take()
@@ -148,6 +150,11 @@ class Session:
         else:
             assert self._turn_gate
             self._turn_gate.end(stream)
+
+    def _beat(self, stream: Stream, heartbeat: Heartbeat) -> None:
+        if self._time_gate:  # without a time column, an idle stream is simply waited for
+            unit = self.query.time_type(stream.side).unit
+            self._time_gate.heartbeat(stream, int(heartbeat.time * unit / (self.query.tick or 1)))
 
     def _needed_columns(self, side: str) -> list[str]:
         """Return the columns that words, flags or results are made of; others are not kept."""

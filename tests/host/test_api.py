@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline
+from eddyline.io.source import Heartbeat
 
 R = pa.table({"x": [1, 2, 3], "y": ["a", "b", "c"]})
 S = pa.table({"a": [3, 2, 9]})
@@ -218,3 +219,32 @@ def test_a_batch_that_arrow_cannot_build_is_built_in_halves(monkeypatch):
     table = pa.table({"x": range(50)})
     joined = eddyline.join(table, table, on="r.x = s.x", order="inner").read_all()
     assert joined["r_x"].to_pylist() == list(range(50))
+
+
+class Silent:
+    """A live stream that has no rows for a while and says so."""
+
+    schema = pa.schema({"ts": pa.timestamp("s"), "a": pa.int64()})
+
+    def __iter__(self):
+        yield Heartbeat(5)
+        yield pa.record_batch({"ts": pa.array([8], pa.timestamp("s")), "a": [1]})
+        raise AssertionError("nobody needs to read on for the first results")
+
+    def place(self, row):
+        return f"sensor, row {row}"
+
+    def progress(self):
+        return None
+
+
+def test_a_heartbeat_lets_an_idle_stream_be_passed():
+    times = pa.array([1000, 4999, 5000, 9000], pa.timestamp("ms"))
+    r = pa.table({"ts": times, "x": [1, 2, 3, 4]})
+    busy = pa.table({"ts": pa.array([1, 5, 9], pa.timestamp("s")), "a": [10, 50, 90]})
+    joined = eddyline.join(
+        r, [Silent(), busy], on="TRUE", time="ts", window="unbounded", select="r.x, s.a"
+    )
+    first = joined.read_next_batch().to_pylist()
+    # The time of 5 s is not below the heartbeat of 5 s: that row waits.
+    assert sorted(map(tuple, (row.values() for row in first))) == [(1, 10), (2, 10)]

@@ -1,21 +1,33 @@
 """A physical stream: something with a schema that yields batches when asked."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from eddyline.errors import DataError
 
-__all__ = ["ArrowSource", "Source"]
+__all__ = ["ArrowSource", "Heartbeat", "Source"]
 
 
+@dataclass(frozen=True)
+class Heartbeat:
+    """A promise that no row with a smaller time follows on this stream.
+
+    ``time`` is in the units of the stream's own time column.
+    """
+
+    time: int
+
+
+@runtime_checkable
 class Source(Protocol):
-    """Yields record batches of one schema, lazily, once."""
+    """Yields record batches of one schema, lazily, once; between them, perhaps heartbeats."""
 
     schema: pa.Schema
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+    def __iter__(self) -> Iterator[pa.RecordBatch | Heartbeat]: ...
 
     def place(self, row: int) -> str:
         """Say where a row is, for people; rows count from 0."""
