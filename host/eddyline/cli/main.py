@@ -67,7 +67,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from eddyline.io.write import discard_stdout
+
+        discard_stdout()
         return 0
     except MemoryError as error:
         _report(f"out of memory ({error}); use smaller windows", error, verbose)

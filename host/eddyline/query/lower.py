@@ -17,6 +17,7 @@ from eddyline.errors import QueryError
 from eddyline.plan import All, Any_, Flag, Layout, Predicate, Word
 from eddyline.plan import Compare as CompareWords
 from eddyline.query.predicate import (
+    MIRRORED,
     And,
     Compare,
     Difference,
@@ -39,7 +40,6 @@ __all__ = [
     "Value",
 ]
 
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 WORD_OPS = {"=": "eq", "<>": "ne", "<": "le", "<=": "le", ">": "ge", ">=": "ge"}
 MIRRORED_WORDS = {"eq": "eq", "ne": "ne", "le": "ge", "ge": "le"}
 # Validity bits and flags of a record share one 64-bit word.

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from eddyline.errors import QueryError
 from eddyline.query.predicate import (
     COMPARE,
+    MIRRORED,
     And,
     Compare,
     Constant,
@@ -33,7 +34,6 @@ __all__ = ["Names", "parse_predicate", "parse_sql"]
 COMPARISONS: dict[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 TIME_LINES = ("time", "time with zone")
 INTERVALS = {
     "nanosecond": 1, "microsecond": 10**3, "millisecond": 10**6, "second": 10**9,

@@ -20,6 +20,7 @@ __all__ = [
     "columns_of", "common_kind", "holds", "line_of", "positive", "round_to", "sides_of",
 ]  # fmt: skip
 
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt,
