@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from eddyline.cli.main import main
+from eddyline.io import write as write_module
 from eddyline.io.read import open_source
 from tests.cli.shell import EDDYLINE, eddyline, write
 
@@ -113,6 +115,77 @@ def test_interrupted_work_is_written_and_valid(tmp_path, suffix):
     assert "interrupted, what was joined is written" in said
     assert "Traceback" not in said
     assert sum(batch.num_rows for batch in open_source(str(out))) == 5000
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow"])
+@pytest.mark.parametrize("delay", [0.1, 0.5])
+def test_interrupted_at_work(tmp_path, suffix, delay):
+    """Most of the time goes into writing here, so the signal is likely to hit that."""
+    r = write(tmp_path / "r.parquet", x=list(range(400_000)), pad=["p" * 40] * 400_000)
+    out = tmp_path / f"out.{suffix}"
+    command = [
+        *EDDYLINE,
+        "join",
+        r,
+        r,
+        "--on",
+        "abs(r.x - s.x) <= 60",
+        "--window",
+        "rows:2000",
+        "-o",
+        out,
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as running:
+        while not out.exists() and running.poll() is None:
+            time.sleep(0.01)
+        time.sleep(delay)
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read().decode()
+        assert running.wait(60) == 130, said
+    rows = sum(batch.num_rows for batch in open_source(str(out)))
+    assert f"gave {rows:,} pairs".replace(",", " ") in said
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow", "ndjson"])
+def test_a_signal_in_the_middle_of_writing_waits(files, tmp_path, monkeypatch, capsys, suffix):
+    out = tmp_path / f"out.{suffix}"
+    real = write_module._sink
+
+    def interrupting(*arguments):
+        sink = real(*arguments)
+        whole = sink.write
+
+        def write_and_interrupt(batch):
+            os.kill(os.getpid(), signal.SIGINT)
+            whole(batch)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        sink.write = write_and_interrupt
+        return sink
+
+    monkeypatch.setattr(write_module, "_sink", interrupting)
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["join", *files, "--on", "r.x = s.a", "-o", str(out)]) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "interrupted, what was joined is written" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert [row["x"] for batch in open_source(str(out)) for row in batch.to_pylist()] == [1, 2, 3]
+
+
+def test_late_rows_are_not_cut_in_half_either(tmp_path, monkeypatch):
+    r = write(tmp_path / "r.parquet", ts=[10, 1, 11, 2], x=[1, 2, 3, 4])
+    late = tmp_path / "late.parquet"
+    real = write_module._Collected.write
+
+    def interrupted(self, batch):
+        os.kill(os.getpid(), signal.SIGINT)
+        real(self, batch)
+
+    monkeypatch.setattr(write_module._Collected, "write", interrupted)
+    arguments = ["join", r, r, "--on", "TRUE", "--time", "ts", "--lateness", "1", "--late-r", late]
+    assert main([str(one) for one in [*arguments, "-o", tmp_path / "o.csv"]]) == 130
+    monkeypatch.undo()
+    assert [row["x"] for batch in open_source(str(late)) for row in batch.to_pylist()] == [2]
 
 
 def _wait_until_drained(pipe: int, pid: int) -> None:

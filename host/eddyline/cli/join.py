@@ -14,12 +14,14 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import pyarrow as pa
 
+from eddyline.cli.interrupts import Interrupts
 from eddyline.cli.progress import Progress, grouped
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
-from eddyline.device import Counters
+from eddyline.device import Device
 from eddyline.device.discovery import open_device
 from eddyline.errors import DataError, DeviceError, QueryError
 from eddyline.io.write import ReaderGone, Sink, open_sink, output_format
@@ -57,18 +59,18 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     r, s = sources_of(args)
     query = query_of(args, r, s)
-    outcome, code = "", 0
+    outcome, code, pairs = "", 0, 0
     with ExitStack() as stack:
         device = stack.enter_context(open_device(args.device))
         late: dict[str, Sink] = {}
-        session = Session(
-            query,
-            r,
-            s,
-            device,
-            batch=args.batch,
-            on_late=lambda side, rows: _divert(late, side, rows),
-        )
+
+        def divert(side: str, rows: pa.RecordBatch) -> None:
+            if side in late:
+                with interrupts.held():
+                    late[side].write(rows)
+
+        session = Session(query, r, s, device, batch=args.batch, on_late=divert)
+        interrupts = stack.enter_context(Interrupts())
         began = time.perf_counter()
         try:
             with ExitStack() as outputs:
@@ -77,21 +79,27 @@ def run(args: argparse.Namespace) -> int:
                     if name:
                         late[side] = outputs.enter_context(open_sink(name, query.schema(side)))
                 outputs.enter_context(Progress(session, [*r, *s]))
-                for batch in session:
+                batches = iter(session)
+                while True:
+                    with interrupts.welcome():
+                        batch = next(batches, None)
+                    if batch is None:
+                        break
                     sink.write(batch)
+                    pairs += batch.num_rows
         except ReaderGone:
             outcome = "stopped, the reader of the output has gone: "
         except KeyboardInterrupt:
             outcome, code = "interrupted, what was joined is written: ", 130
         except (DataError, DeviceError):
-            if session.totals.pairs and args.output:
+            if pairs and args.output:
                 print(f"eddyline: {args.output} has the pairs found so far", file=sys.stderr)
             raise
         seconds = time.perf_counter() - began
-        counters = device.counters()
-    print(outcome + summary(session, device.name, seconds), file=sys.stderr)
+        report = _report(session, device, pairs, seconds)
+    print(outcome + _summary(report, late_counts=query.lateness is not None), file=sys.stderr)
     if args.json:
-        print(json.dumps(_report(session, device.name, seconds, counters)))
+        print(json.dumps(report))
     return code
 
 
@@ -114,31 +122,24 @@ def _same(one: str, other: str) -> bool:
     )
 
 
-def _divert(late: dict[str, Sink], side: str, rows: pa.RecordBatch) -> None:
-    if side in late:
-        late[side].write(rows)
-
-
-def summary(session: Session, device: str, seconds: float) -> str:
-    totals = session.totals
-    rate = (totals.r_rows + totals.s_rows) / max(seconds, 1e-9)
-    late = f", {grouped(totals.late_rows)} rows too late" if session.query.lateness else ""
-    return (
-        f"{grouped(totals.r_rows)} rows of R and {grouped(totals.s_rows)} of S gave "
-        f"{grouped(totals.pairs)} pairs on {device} in {seconds:.2f} s "
-        f"({grouped(round(rate))} rows/s){late}"
-    )
-
-
-def _report(session: Session, device: str, seconds: float, counters: Counters) -> dict[str, object]:
+def _report(session: Session, device: Device, pairs: int, seconds: float) -> dict[str, Any]:
     totals = session.totals
     return {
-        "device": device,
+        "device": device.name,
         "r_rows": totals.r_rows,
         "s_rows": totals.s_rows,
-        "pairs": totals.pairs,
+        "pairs": pairs,
         "late_rows": totals.late_rows,
         "seconds": round(seconds, 6),
         "rows_per_second": round((totals.r_rows + totals.s_rows) / max(seconds, 1e-9)),
-        **counters,
+        **device.counters(),
     }
+
+
+def _summary(report: dict[str, Any], *, late_counts: bool) -> str:
+    late = f", {grouped(report['late_rows'])} rows too late" if late_counts else ""
+    return (
+        f"{grouped(report['r_rows'])} rows of R and {grouped(report['s_rows'])} of S gave "
+        f"{grouped(report['pairs'])} pairs on {report['device']} in {report['seconds']:.2f} s "
+        f"({grouped(report['rows_per_second'])} rows/s){late}"
+    )
