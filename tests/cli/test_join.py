@@ -114,7 +114,7 @@ def test_further_files_take_the_types_of_the_first(tmp_path, capsys):
     out = tmp_path / "o.csv"
     arguments = ["join", files[0], str(s), "--r", files[1], "--r", files[2], "--on", "r.x = s.a"]
     assert main([*arguments, "-o", str(out)]) == 0
-    assert [row["y"] for row in load(out)] in (["a", "7", "7"], ["a", "7"])
+    assert sorted(out.read_text().splitlines()[1:]) == ['1.5,"a",1.5', '2,"7",2', '2,"7",2']
 
 
 def test_nanoseconds_and_far_years_as_json(tmp_path):
