@@ -8,13 +8,13 @@ This module imports only the standard library, so gateware and wire protocol can
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 __all__ = [
     "All", "Any_", "Compare", "Flag", "Layout", "Order", "Plan", "Predicate", "Window", "Word",
-    "bands",
+    "bands", "in_rows",
 ]  # fmt: skip
 
 VERSION = 1
@@ -208,6 +208,46 @@ class Plan:
     def digest(self) -> str:
         """Name the plan by its content: 64 hexadecimal digits."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+def in_rows(plan: Plan, capacity: int) -> Plan:
+    """Return the same join over windows of rows, for devices that hold ``capacity`` rows a side.
+
+    A time window becomes two words and a comparison: a tuple has a time ``when`` it came and a
+    time ``until`` which it is young, both as unsigned numbers. A pair is inside both windows if
+    neither tuple came after the other had grown old: the one that came first makes its comparison
+    decide, the other's is true by itself. Unbounded windows become ``capacity`` rows too. A tuple
+    that leaves while it is still young is for the device to notice.
+    """
+    sides = {side: list(plan.layout(side).words) for side in "rs"}
+    parts: list[Predicate] = []
+    for side, other, op in (("r", "s", "ge"), ("s", "r", "le")):
+        if plan.window(side).kind != "time":
+            continue
+        places = {}
+        for owner, name in ((side, "until"), (other, "when"), (side, "when")):
+            word = Word(name, 64, False, f"{owner}.{name}")
+            if word not in sides[owner]:
+                sides[owner].append(word)
+            places[owner, name] = sides[owner].index(word)
+        until, when = places[side, "until"], places[other, "when"]
+        parts.append(Compare(until, op, when) if side == "r" else Compare(when, op, until))
+    windows = {
+        side: plan.window(side) if plan.window(side).kind == "rows" else Window("rows", capacity)
+        for side in "rs"
+    }
+    if not parts:
+        predicate = plan.predicate
+    else:
+        predicate = All((plan.predicate, *parts))
+    return replace(
+        plan,
+        r=replace(plan.r, words=tuple(sides["r"])),
+        s=replace(plan.s, words=tuple(sides["s"])),
+        predicate=predicate,
+        window_r=windows["r"],
+        window_s=windows["s"],
+    )
 
 
 def _node_to_dict(node: Predicate) -> dict[str, Any]:

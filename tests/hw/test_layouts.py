@@ -1,12 +1,15 @@
 """Layouts follow the plan bit for bit."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from amaranth.hdl import Shape
 
+from eddyline.plan import Layout, Word, in_rows
 from eddyline.query import Query
 from eddyline.query.window import rows, time
-from eddyline_hw.layouts import result_layout, side_layout, tuple_layout
+from eddyline_hw.layouts import message_layout, result_layout, side_layout
 
 R = pa.schema([pa.field("ts", pa.int64()), pa.field("x", pa.int16(), nullable=False)])
 S = pa.schema([pa.field("ts", pa.int64()), pa.field("a", pa.int16())])
@@ -32,7 +35,12 @@ def test_words_may_be_invalid_only_where_the_plan_says_so():
 
 
 def test_time_travels_only_where_a_window_needs_it():
-    without, with_time = (tuple_layout(plan("r.x = s.a", window)) for window in (None, time(5)))
-    assert Shape.cast(without).width == 1 + 32 + 17
-    assert Shape.cast(with_time).width == 1 + 32 + 64 + 17
-    assert Shape.cast(result_layout(plan("r.x = s.a"))).width == 65
+    without, with_time = (in_rows(plan("r.x = s.a", window), 8) for window in (None, time(5)))
+    assert Shape.cast(message_layout(without)).width == 3 + 32 + 17
+    assert Shape.cast(message_layout(with_time)).width == 3 + 32 + 17 + 2 * 64
+
+
+def test_the_result_of_the_paper_has_96_bits_beside_the_star():
+    key = replace(plan("r.x = s.a"), r=Layout((Word("key", 32, False, "r.key"),), ()))
+    assert Shape.cast(result_layout(key, ["key"])).width == 1 + 96
+    assert Shape.cast(result_layout(key)).width == 1 + 64
