@@ -1,0 +1,1 @@
+"""Blocks every network of streams is made of: buffers, queues, mergers, broadcasts, a checker."""

@@ -1,0 +1,66 @@
+"""Decoupling of a producer from a consumer by registers alone."""
+
+from amaranth import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Buffer"]
+
+
+class Buffer(wiring.Component):
+    """Cut every path between a producer and a consumer.
+
+    ``i.ready``, ``o.valid`` and ``o.payload`` all come from flip-flops. Throughput is one payload
+    per cycle, latency one cycle, capacity two payloads; order is kept.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload shape.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Payloads to pass on.
+    o : ``Out(stream.Signature(shape))``
+        The same payloads, a cycle later.
+    """
+
+    def __init__(self, shape):
+        self.shape = shape
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        # A payload may arrive in the very cycle in which the consumer stalls, because the
+        # producer learns of the stall only a cycle later: it waits in `spare`.
+        room = Signal(init=1)
+        valid = Signal()
+        payload = Signal(self.shape, reset_less=True)
+        spare = Signal(self.shape, reset_less=True)
+
+        m.d.comb += [
+            self.i.ready.eq(room),
+            self.o.valid.eq(valid),
+            self.o.payload.eq(payload),
+        ]
+
+        with m.If(room):
+            m.d.sync += spare.eq(self.i.payload)
+
+        with m.If(~valid | self.o.ready):
+            m.d.sync += [room.eq(1), valid.eq(self.i.valid | ~room)]
+            with m.If(room):
+                m.d.sync += payload.eq(self.i.payload)
+            with m.Else():
+                m.d.sync += payload.eq(spare)
+        with m.Elif(self.i.valid):
+            m.d.sync += room.eq(0)
+
+        return m

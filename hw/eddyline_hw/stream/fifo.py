@@ -1,0 +1,184 @@
+"""Queues: in look-up-table memory, in block memory, and between clocks."""
+
+from amaranth import Module, Shape, Signal
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["AsyncFifo", "Fifo"]
+
+# What Yosys calls the two kinds. Without the attribute it merges the output register of a small
+# queue into the memory and then takes a block memory for it.
+STYLES = {"lutram": "distributed", "bram": "block"}
+
+
+class Fifo(wiring.Component):
+    """Queue payloads between a producer and a consumer of the same clock.
+
+    Throughput is one payload per cycle, also when full or empty; a payload pushed into an empty
+    queue is visible two cycles later. ``i.ready`` and ``o.valid`` come from flip-flops, and so
+    does ``o.payload``, except that a block memory has these flip-flops inside. Both kinds of
+    memory behave alike, cycle by cycle.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload shape.
+    depth : int
+        Places in the memory, at least 2. The output register is one more place.
+    memory : str
+        ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Payloads to store. Stalls while the memory is full.
+    o : ``Out(stream.Signature(shape))``
+        Payloads in order of arrival.
+    level : ``Out(range(depth + 2))``
+        Payloads in the queue, from flip-flops.
+    peak : ``Out(range(depth + 2))``
+        Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
+    """
+
+    def __init__(self, shape, *, depth, memory="lutram"):
+        if depth < 2:
+            raise ValueError(f"a queue needs a depth of at least 2, not {depth!r}")
+        if memory not in STYLES:
+            raise ValueError(f"no memory called {memory!r} (known: {', '.join(sorted(STYLES))})")
+        self.shape = shape
+        self.depth = depth
+        self.memory = memory
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 2)),
+                "peak": Out(range(depth + 2)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        m.submodules.storage = storage = Memory(
+            shape=Shape.cast(self.shape).width,
+            depth=self.depth,
+            init=[],
+            attrs={"ram_style": STYLES[self.memory]},
+        )
+        w_port = storage.write_port()
+        r_port = storage.read_port(domain="comb" if self.memory == "lutram" else "sync")
+
+        stored = Signal(range(self.depth + 1))  # payloads in the memory, without the output
+        writable = Signal(init=1)
+        readable = Signal()
+        valid = Signal()
+        write = Signal()
+        read = Signal()
+
+        m.d.comb += [
+            write.eq(self.i.valid & writable),
+            read.eq(readable & (~valid | self.o.ready)),
+            self.i.ready.eq(writable),
+            self.o.valid.eq(valid),
+            w_port.data.eq(self.i.payload),
+            w_port.en.eq(write),
+        ]
+        if self.memory == "lutram":
+            payload = Signal(self.shape, reset_less=True)
+            with m.If(read):
+                m.d.sync += payload.eq(r_port.data)
+            m.d.comb += self.o.payload.eq(payload)
+        else:
+            m.d.comb += [r_port.en.eq(read), self.o.payload.eq(r_port.data)]
+
+        def step(address, enable):
+            place = Signal(range(self.depth))
+            with m.If(enable):
+                with m.If(place == self.depth - 1):
+                    m.d.sync += place.eq(0)
+                with m.Else():
+                    m.d.sync += place.eq(place + 1)
+            m.d.comb += address.eq(place)
+
+        step(w_port.addr, write)
+        step(r_port.addr, read)
+
+        # The flags are computed a cycle ahead, so that neither side waits for a comparison.
+        with m.If(write & ~read):
+            m.d.sync += [
+                stored.eq(stored + 1),
+                writable.eq(stored != self.depth - 1),
+                readable.eq(1),
+            ]
+        with m.Elif(read & ~write):
+            m.d.sync += [stored.eq(stored - 1), writable.eq(1), readable.eq(stored != 1)]
+
+        with m.If(~valid | self.o.ready):
+            m.d.sync += valid.eq(readable)
+
+        taken = valid & self.o.ready
+        with m.If(write & ~taken):
+            m.d.sync += self.level.eq(self.level + 1)
+        with m.Elif(taken & ~write):
+            m.d.sync += self.level.eq(self.level - 1)
+        with m.If(self.level > self.peak):
+            m.d.sync += self.peak.eq(self.level)
+
+        return m
+
+
+class AsyncFifo(wiring.Component):
+    """Take payloads from one clock domain into another.
+
+    Nothing is assumed about the two clocks. Once pointers have crossed, throughput is one payload
+    per cycle of the slower clock if ``depth`` is at least 8: a place that was read becomes free
+    three to four cycles later. Resetting ``i_domain`` empties the queue.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload shape.
+    depth : int
+        Places in the memory, at least 2, rounded up to a power of two. The output register is one
+        more place.
+    i_domain, o_domain : str
+        Clock domains of ``i`` and ``o``.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Payloads to store, in ``i_domain``.
+    o : ``Out(stream.Signature(shape))``
+        Payloads in order of arrival, in ``o_domain``, from flip-flops.
+    """
+
+    def __init__(self, shape, *, depth, i_domain="sync", o_domain):
+        if depth < 2:
+            raise ValueError(f"a queue between clocks needs a depth of at least 2, not {depth!r}")
+        self.shape = shape
+        self.depth = 1 << (depth - 1).bit_length()
+        self.i_domain = i_domain
+        self.o_domain = o_domain
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        m.submodules.store = store = fifo.AsyncFIFOBuffered(
+            width=Shape.cast(self.shape).width,
+            depth=self.depth + 1,
+            w_domain=self.i_domain,
+            r_domain=self.o_domain,
+        )
+
+        wiring.connect(m, wiring.flipped(self.i), store.w_stream)
+        wiring.connect(m, store.r_stream, wiring.flipped(self.o))
+
+        return m
