@@ -166,9 +166,9 @@ class _AtMost(_Span):
         low, high = self.operands(ports)
         if self.swapped:
             low, high = high, low
-        # The carry of `high - low`, as it is. `low <= high` would be synthesized as `less or
-        # equal`, with a tree of gates for `equal` behind the chain.
-        return ~(high < low)
+        # The bit that no borrow has cleared: a sum bit of the chain, with no logic behind it. A
+        # comparison would be synthesized as `less or equal`, with a tree of gates for `equal`.
+        return (Cat(high, Const(1)) - low)[len(high)]
 
 
 @dataclass(frozen=True)
