@@ -42,12 +42,13 @@ class RoundRobinArbiter(wiring.Component):
             }
         )
 
+        # Inputs ahead of the token: ones above the last one served, zeros up to it. Without a
+        # request among them the search starts over at input 0. Here and not in `elaborate`, so
+        # that a proof can speak of it.
+        self._mask = Signal(ways)
+
     def elaborate(self, platform):
         m = Module()
-
-        # Inputs behind the token: ones above the last one served, zeros up to it. Without a
-        # request among them the search starts over at input 0.
-        mask = Signal(self.ways)
 
         ahead = Signal(self.ways)
         ahead_below = Signal(self.ways)
@@ -56,7 +57,7 @@ class RoundRobinArbiter(wiring.Component):
         wrapped = Signal()
 
         m.d.comb += [
-            ahead.eq(self.requests & mask),
+            ahead.eq(self.requests & self._mask),
             wrapped.eq(ahead == 0),
             ahead_below.eq(any_below(ahead)),
             all_below.eq(any_below(self.requests)),
@@ -67,7 +68,7 @@ class RoundRobinArbiter(wiring.Component):
             m.d.comb += [below.eq(ahead_below), self.grant.eq(ahead & ~ahead_below)]
 
         with m.If(self.advance & (self.requests != 0)):
-            m.d.sync += mask.eq(below)
+            m.d.sync += self._mask.eq(below)
 
         return m
 

@@ -44,26 +44,29 @@ class Fork(wiring.Component):
             }
         )
 
+        # Outputs that have their copy of the payload on offer. Here and not in `elaborate`, so
+        # that a proof can speak of it.
+        self._served = Signal(ways)
+
     def elaborate(self, platform):
         m = Module()
 
-        served = Signal(self.ways)  # outputs that have their copy of the payload on offer
         taken = Signal(self.ways)
 
         m.d.comb += [
-            taken.eq(served | Cat(port.ready for port in self.o)),
+            taken.eq(self._served | Cat(port.ready for port in self.o)),
             self.i.ready.eq(taken.all()),
         ]
-        for port, done in zip(self.o, served, strict=True):
+        for port, done in zip(self.o, self._served, strict=True):
             m.d.comb += [
                 port.valid.eq(self.i.valid & ~done),
                 port.payload.eq(self.i.payload),
             ]
 
         with m.If(self.i.valid):
-            m.d.sync += served.eq(taken)
+            m.d.sync += self._served.eq(taken)
             with m.If(self.i.ready):
-                m.d.sync += served.eq(0)
+                m.d.sync += self._served.eq(0)
 
         return m
 

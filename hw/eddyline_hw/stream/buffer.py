@@ -35,32 +35,29 @@ class Buffer(wiring.Component):
             }
         )
 
+        # A payload may arrive in the very cycle in which the consumer stalls, because the
+        # producer learns of the stall only a cycle later: it waits in `_spare`. Here and not in
+        # `elaborate`, so that a proof can speak of it.
+        self._room = Signal(init=1)
+        self._spare = Signal(shape, reset_less=True)
+
     def elaborate(self, platform):
         m = Module()
 
-        # A payload may arrive in the very cycle in which the consumer stalls, because the
-        # producer learns of the stall only a cycle later: it waits in `spare`.
-        room = Signal(init=1)
-        valid = Signal()
         payload = Signal(self.shape, reset_less=True)
-        spare = Signal(self.shape, reset_less=True)
 
-        m.d.comb += [
-            self.i.ready.eq(room),
-            self.o.valid.eq(valid),
-            self.o.payload.eq(payload),
-        ]
+        m.d.comb += [self.i.ready.eq(self._room), self.o.payload.eq(payload)]
 
-        with m.If(room):
-            m.d.sync += spare.eq(self.i.payload)
+        with m.If(self._room):
+            m.d.sync += self._spare.eq(self.i.payload)
 
-        with m.If(~valid | self.o.ready):
-            m.d.sync += [room.eq(1), valid.eq(self.i.valid | ~room)]
-            with m.If(room):
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [self._room.eq(1), self.o.valid.eq(self.i.valid | ~self._room)]
+            with m.If(self._room):
                 m.d.sync += payload.eq(self.i.payload)
             with m.Else():
-                m.d.sync += payload.eq(spare)
+                m.d.sync += payload.eq(self._spare)
         with m.Elif(self.i.valid):
-            m.d.sync += room.eq(0)
+            m.d.sync += self._room.eq(0)
 
         return m

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["AsyncFifo", "Fifo"]
 
-# What Yosys calls the two kinds. Without the attribute it merges the output register of a small
-# queue into the memory and then takes a block memory for it.
+# What Yosys calls the two kinds. Either is read into a register; a block memory has that register
+# inside. Without the attribute Yosys is free to take a block memory for a shallow queue.
 STYLES = {"lutram": "distributed", "bram": "block"}
 
 
@@ -58,67 +58,76 @@ class Fifo(wiring.Component):
             }
         )
 
+        # Here and not in `elaborate`, so that a proof can speak of them.
+        self._storage = Memory(
+            shape=Shape.cast(shape).width,
+            depth=depth,
+            init=[],
+            # A place is never read in the cycle in which it is written, which Yosys cannot see: it
+            # would build a bypass around a block memory.
+            attrs={"ram_style": STYLES[memory], "no_rw_check": 1},
+        )
+        self._w_port = self._storage.write_port()
+        self._r_port = self._storage.read_port(domain="comb")
+        self._head = Signal(range(depth))
+        self._tail = Signal(range(depth))
+        self._stored = Signal(range(depth + 1))  # payloads in the memory, without the output
+
     def elaborate(self, platform):
         m = Module()
 
-        m.submodules.storage = storage = Memory(
-            shape=Shape.cast(self.shape).width,
-            depth=self.depth,
-            init=[],
-            attrs={"ram_style": STYLES[self.memory]},
-        )
-        w_port = storage.write_port()
-        r_port = storage.read_port(domain="comb" if self.memory == "lutram" else "sync")
+        m.submodules.storage = self._storage
+        w_port = self._w_port
+        r_port = self._r_port
 
-        stored = Signal(range(self.depth + 1))  # payloads in the memory, without the output
-        writable = Signal(init=1)
         readable = Signal()
-        valid = Signal()
+        writable = Signal(init=1)
+        payload = Signal(self.shape, reset_less=True)
         write = Signal()
         read = Signal()
+        taken = Signal()
 
         m.d.comb += [
-            write.eq(self.i.valid & writable),
-            read.eq(readable & (~valid | self.o.ready)),
             self.i.ready.eq(writable),
-            self.o.valid.eq(valid),
+            self.o.payload.eq(payload),
+            write.eq(self.i.valid & self.i.ready),
+            taken.eq(self.o.valid & self.o.ready),
+            read.eq(readable & (~self.o.valid | self.o.ready)),
+            w_port.addr.eq(self._tail),
             w_port.data.eq(self.i.payload),
             w_port.en.eq(write),
+            r_port.addr.eq(self._head),
         ]
-        if self.memory == "lutram":
-            payload = Signal(self.shape, reset_less=True)
-            with m.If(read):
-                m.d.sync += payload.eq(r_port.data)
-            m.d.comb += self.o.payload.eq(payload)
-        else:
-            m.d.comb += [r_port.en.eq(read), self.o.payload.eq(r_port.data)]
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += self.o.valid.eq(readable)
+        with m.If(read):
+            m.d.sync += payload.eq(r_port.data)
 
-        def step(address, enable):
-            place = Signal(range(self.depth))
-            with m.If(enable):
-                with m.If(place == self.depth - 1):
-                    m.d.sync += place.eq(0)
-                with m.Else():
-                    m.d.sync += place.eq(place + 1)
-            m.d.comb += address.eq(place)
+        def advance(place):
+            with m.If(place == self.depth - 1):
+                m.d.sync += place.eq(0)
+            with m.Else():
+                m.d.sync += place.eq(place + 1)
 
-        step(w_port.addr, write)
-        step(r_port.addr, read)
+        with m.If(write):
+            advance(self._tail)
+        with m.If(read):
+            advance(self._head)
 
         # The flags are computed a cycle ahead, so that neither side waits for a comparison.
         with m.If(write & ~read):
             m.d.sync += [
-                stored.eq(stored + 1),
-                writable.eq(stored != self.depth - 1),
+                self._stored.eq(self._stored + 1),
                 readable.eq(1),
+                writable.eq(self._stored != self.depth - 1),
             ]
         with m.Elif(read & ~write):
-            m.d.sync += [stored.eq(stored - 1), writable.eq(1), readable.eq(stored != 1)]
+            m.d.sync += [
+                self._stored.eq(self._stored - 1),
+                readable.eq(self._stored != 1),
+                writable.eq(1),
+            ]
 
-        with m.If(~valid | self.o.ready):
-            m.d.sync += valid.eq(readable)
-
-        taken = valid & self.o.ready
         with m.If(write & ~taken):
             m.d.sync += self.level.eq(self.level + 1)
         with m.Elif(taken & ~write):

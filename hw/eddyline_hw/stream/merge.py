@@ -60,7 +60,6 @@ class Merger(wiring.Component):
 
         m.submodules.arbiter = arbiter = RoundRobinArbiter(self.ways)
 
-        valid = Signal()
         payload = Signal(self.shape, reset_less=True)
         free = Signal()
         stars = Signal(self.ways)
@@ -72,10 +71,9 @@ class Merger(wiring.Component):
                 barrier.eq(stars.all()),
             ]
         m.d.comb += [
-            free.eq(~valid | self.o.ready),
+            free.eq(~self.o.valid | self.o.ready),
             arbiter.requests.eq(Cat(port.valid for port in self.i) & ~stars),
             arbiter.advance.eq(free),
-            self.o.valid.eq(valid),
             self.o.payload.eq(payload),
         ]
         for port, granted in zip(self.i, arbiter.grant, strict=True):
@@ -92,7 +90,7 @@ class Merger(wiring.Component):
         )
         with m.If(free):
             m.d.sync += [
-                valid.eq((arbiter.requests != 0) | barrier),
+                self.o.valid.eq((arbiter.requests != 0) | barrier),
                 Value.cast(payload).eq(merged),
             ]
 
