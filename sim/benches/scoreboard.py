@@ -1,0 +1,64 @@
+"""Comparison of what comes out with what has to."""
+
+from collections import Counter, deque
+
+from cocotb_bus import scoreboard
+
+__all__ = ["Scoreboard"]
+
+
+class Scoreboard(scoreboard.Scoreboard):
+    """A cocotb-bus scoreboard that says in one line what went wrong, and knows merged streams.
+
+    ``add_interface`` expects one queue in order. Ask :attr:`remaining` for what has not come yet.
+    """
+
+    def __init__(self, dut):
+        super().__init__(dut)
+        self.received = Counter()
+        self._queues = []
+
+    @property
+    def remaining(self):
+        """How many expected payloads have not come out yet."""
+        return sum(map(len, self.expected.values())) + sum(map(len, self._queues))
+
+    def compare(self, got, exp, log, strict_type=True):
+        assert got == exp, f"got {got!r}, expected {exp!r}"
+
+    def add_interface(self, monitor, expected_output, **options):
+        """Expect a queue in order, and nothing after it."""
+
+        def check(got):
+            assert expected_output, f"{monitor.name}: got {got!r}, expected nothing more"
+            exp = expected_output.popleft()
+            assert got == exp, f"{monitor.name}: got {got!r}, expected {exp!r}"
+
+        super().add_interface(monitor, expected_output, compare_fn=check, **options)
+
+    def add_merged(self, monitor, queues, is_star=lambda payload: False):
+        """Expect several queues, each in order, in any interleaving.
+
+        A payload that ``is_star`` stands for the stars at the heads of all queues together.
+        """
+        queues = [deque(queue) for queue in queues]
+        self._queues += queues
+
+        def check(got):
+            heads = [queue[0] if queue else None for queue in queues]
+            if is_star(got):
+                early = [head for head in heads if head is None or not is_star(head)]
+                assert not early, f"{monitor.name}: a star overtook {early[0]!r}"
+                takers = queues
+            else:
+                takers = [queue for queue in queues if queue and queue[0] == got][:1]
+                assert takers, f"{monitor.name}: got {got!r}, expected one of {heads!r}"
+            for queue in takers:
+                queue.popleft()
+
+        monitor.add_callback(check)
+
+    def check(self):
+        """Fail if anything expected has not come out."""
+        missing = [queue[0] for queue in (*self.expected.values(), *self._queues) if queue]
+        assert not missing, f"{self.remaining} payloads never came out, the first is {missing[0]!r}"
