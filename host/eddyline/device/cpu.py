@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
+from eddyline.device.stars import left_open, star_positions
 from eddyline.engine.history import History
 from eddyline.engine.nested_loop import program, scan, warm_up
 from eddyline.plan import Plan
@@ -119,8 +120,7 @@ class CpuDevice:
         parts = []
         while self._batches:
             parts.append(self.pull())
-        order = self._plan.order
-        if order.kind == "outer" and self._since_flush % max(order.every, 1):
+        if left_open(self._plan.order, self._since_flush):
             none = no_results(self._closed)
             parts.append(replace(none, stars=np.zeros(1, np.int64)))
         self._since_flush = 0
@@ -198,27 +198,12 @@ class CpuDevice:
         own = np.repeat(batch.ids[job], counts)
         from_r = np.repeat(batch.sides[job] == 0, counts)
         r_id, s_id = np.where(from_r, own, found), np.where(from_r, found, own)
-        return Results(r_id, s_id, self._stars(batch, job, at, ends), 0)
-
-    def _stars(self, batch: _Batch, job: slice, at: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        every = self._plan.order.every
-        if not every or self._plan.order.kind == "none":
-            return ends
-        if self._plan.order.kind == "outer":
-            number = batch.first + np.arange(job.start, job.stop) + 1
-            return ends[number % every == 0]
-        return _inner_stars(batch.starts[job], batch.stops[job], at, ends, every)
-
-
-def _inner_stars(
-    starts: np.ndarray, stops: np.ndarray, at: np.ndarray, ends: np.ndarray, every: int
-) -> np.ndarray:
-    """Put a star after every so many comparisons of an arrival, and after its last one."""
-    pieces = np.maximum(-(-(stops - starts) // every), 1)
-    arrival = np.repeat(np.arange(len(starts)), pieces)
-    piece = np.arange(len(arrival)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 1
-    closes_before = np.minimum(starts[arrival] + piece * every, stops[arrival])
-    # Results are sorted by (arrival, sequence number); make that one sortable number.
-    span = int(max(stops.max(initial=0), 1)) + 1
-    owner = np.repeat(np.arange(len(starts)), np.diff(ends, prepend=0))
-    return np.searchsorted(owner * span + at, arrival * span + closes_before, "left")
+        stars = star_positions(
+            self._plan.order,
+            batch.first + job.start,
+            batch.starts[job],
+            batch.stops[job],
+            at,
+            ends,
+        )
+        return Results(r_id, s_id, stars, 0)
