@@ -1,0 +1,168 @@
+"""The asynchronous chain: neighbours joined by queues (sections 4.2 and 4.3)."""
+
+from amaranth import Array, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from eddyline_hw.handshake.admission import Policy
+from eddyline_hw.handshake.async_core import MOST_SENT, AsyncCore
+from eddyline_hw.handshake.geometry import spread
+from eddyline_hw.handshake.link import link_layout
+from eddyline_hw.handshake.source import Source
+from eddyline_hw.layouts import message_layout, result_layout
+from eddyline_hw.stream.fifo import Fifo
+
+__all__ = ["AsyncChain"]
+
+# Tuples and acknowledgements on their way, each bounded by MOST_SENT, and a few stars and drains:
+# a link never fills, so two neighbours never wait for each other.
+LINK_DEPTH = 4 * MOST_SENT
+ENTRY_DEPTH = 4
+MOST_ROWS_IN_LUTRAM = 64
+
+
+class AsyncChain(wiring.Component):
+    """Join two streams in a row of cores that only talk to their neighbours.
+
+    Results are those of :class:`eddyline_hw.handshake.lockstep.LockstepChain`. No signal crosses
+    more than one core, so the clock does not fall with the length of the chain. In steady state a
+    core needs a cycle per occupied row of the opposite segment for each tuple.
+
+    Parameters and members are those of the lock-step chain, except that ``paced`` does not exist:
+    a tuple simply waits until the end of the chain takes it.
+    """
+
+    kind = "asynchronous"
+
+    def __init__(
+        self,
+        plan,
+        *,
+        cores,
+        window_r,
+        window_s,
+        lanes=1,
+        stages=2,
+        window="auto",
+        carried=(),
+        as_printed=False,
+    ):
+        if window not in ("auto", "lutram", "bram"):
+            raise ValueError(f"no window kind {window!r} (known: auto, lutram, bram)")
+        self.plan = plan
+        self.cores = cores
+        self.capacity = {"r": window_r, "s": window_s}
+        segments = {
+            side: spread(size, cores, lockstep=False).largest
+            for side, size in self.capacity.items()
+        }
+        self.lanes = min(lanes, max(segments.values()))
+        rows = max(-(-slots // self.lanes) for slots in segments.values())
+        if window == "auto":
+            window = "lutram" if rows <= MOST_ROWS_IN_LUTRAM else "bram"
+        self.core = [
+            AsyncCore(
+                plan,
+                segment_r=segments["r"],
+                segment_s=segments["s"],
+                lanes=self.lanes,
+                stages=stages,
+                memory=window,
+                carried=carried,
+                as_printed=as_printed,
+            )
+            for _ in range(cores)
+        ]
+        self.source = Source(plan, window_r=window_r, window_s=window_s)
+        members = {
+            "i": In(stream.Signature(message_layout(plan))),
+            "o": Out(stream.Signature(result_layout(plan, carried))).array(cores),
+            "policy": In(Policy),
+            "selected": In(range(cores)),
+            "keep": In(2),
+            "overflow": Out(1),
+            "dropped_tuples": Out(32),
+            "throttled": Out(32),
+            "dropped_results": Out(32),
+            "comparisons": Out(32),
+            "peak": Out(self.core[0].peak.shape()),
+        }
+        for side, size in self.capacity.items():
+            members |= {
+                f"window_{side}": In(range(size + 1)),
+                f"base_{side}": In(range(segments[side] + 1)),
+                f"extra_{side}": In(range(cores)),
+            }
+        super().__init__(members)
+
+    def settings(self, window_r, window_s, *, policy=Policy.WAIT, keep_r=False, keep_s=False):
+        """Return the values of all settings for windows of these sizes."""
+        values = {"policy": policy.value, "keep": keep_r | keep_s << 1}
+        for side, size in (("r", window_r), ("s", window_s)):
+            if not 1 <= size <= self.capacity[side]:
+                raise ValueError(
+                    f"a window of {size} rows of {side.upper()} is not within 1 and the capacity "
+                    f"of {self.capacity[side]}"
+                )
+            share = spread(size, self.cores, lockstep=False)
+            values |= {
+                f"window_{side}": size,
+                f"base_{side}": share.base,
+                f"extra_{side}": share.extra,
+            }
+        return values
+
+    def elaborate(self, platform):
+        m = Module()
+
+        link = link_layout(self.plan)
+        m.submodules.source = source = self.source
+        wiring.connect(m, wiring.flipped(self.i), source.i)
+        m.d.comb += [
+            source.policy.eq(self.policy),
+            source.window_r.eq(self.window_r),
+            source.window_s.eq(self.window_s),
+            self.dropped_tuples.eq(source.dropped),
+            self.throttled.eq(source.throttled),
+        ]
+
+        def queue(name, sender, receiver, depth):
+            m.submodules[name] = fifo = Fifo(link, depth=depth)
+            wiring.connect(m, sender, fifo.i)
+            wiring.connect(m, fifo.o, receiver)
+
+        queue("enter_left", source.left, self.core[0].left_in, ENTRY_DEPTH)
+        queue("enter_right", source.right, self.core[-1].right_in, ENTRY_DEPTH)
+        for number, (left, right) in enumerate(zip(self.core, self.core[1:], strict=False)):
+            queue(f"rightward{number}", left.right_out, right.left_in, LINK_DEPTH)
+            queue(f"leftward{number}", right.left_out, left.right_in, LINK_DEPTH)
+        # Nobody listens beyond the ends, and the cores there know it.
+        m.d.comb += [self.core[0].left_out.ready.eq(1), self.core[-1].right_out.ready.eq(1)]
+
+        for position, core in enumerate(self.core):
+            m.submodules[f"core{position}"] = core
+            m.d.comb += [
+                core.first.eq(position == 0),
+                core.last.eq(position == self.cores - 1),
+            ]
+            m.d.sync += [
+                core.shed.eq(self.policy == Policy.DROP_RESULTS),
+                core.keep.eq(self.keep),
+                core.share_r.eq(self.base_r + (position < self.extra_r)),
+                core.share_s.eq(self.base_s + (self.cores - 1 - position < self.extra_s)),
+            ]
+            wiring.connect(m, core.o, wiring.flipped(self.o[position]))
+        m.d.sync += self.overflow.eq(self.core[0].overflow | self.core[-1].overflow)
+
+        for name, own in (
+            ("dropped_results", "dropped"),
+            ("comparisons", "comparisons"),
+            ("peak", "peak"),
+        ):
+            values = []
+            for position, core in enumerate(self.core):
+                copy = Signal.like(getattr(core, own), name=f"{name}_{position}")
+                m.d.sync += copy.eq(getattr(core, own))
+                values.append(copy)
+            m.d.sync += getattr(self, name).eq(Array(values)[self.selected])
+        return m

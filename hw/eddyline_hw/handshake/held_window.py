@@ -1,0 +1,177 @@
+"""A segment of the asynchronous chain: a queue whose sent tuples stay until acknowledged."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from eddyline_hw.window.signature import place_layout, slot_layout
+
+__all__ = ["HeldWindow"]
+
+
+class HeldWindow(wiring.Component):
+    """Hold tuples in order of arrival, some of the oldest marked as sent (figure 6).
+
+    Any of ``insert``, ``pass_on`` and ``remove`` may happen in the same cycle. Memory has one read
+    port: a scan uses it, and in other cycles the window looks up the next tuple to send.
+
+    Parameters
+    ----------
+    shape : shape-like
+        What a slot holds.
+    slots : int
+        Tuples that must fit.
+    lanes : int
+        Slots read at a time.
+    memory : str
+        ``lutram`` or ``bram``.
+
+    Members
+    -------
+    insert, entering : In
+        Add a tuple. Only when ``room``.
+    room : ``Out(1)``
+        There is a free slot.
+    first, first_valid : Out
+        The oldest tuple that has not been sent, once it has been looked up.
+    pass_on : ``In(1)``
+        Mark it as sent; with ``remove`` in the same cycle and none sent, it just goes. Only when
+        ``first_valid``.
+    remove : ``In(1)``
+        Take the oldest tuple away.
+    unsent, sent : Out
+        Tuples of either kind.
+    scan : ``In(1)``, skip_sent : ``In(1)``
+        Read all tuples that are here now, or those not sent, from the next cycle on. Only when
+        ``last_row`` is set.
+    scanning : ``Out(1)``
+        ``lanes`` shows, ``latency`` cycles later, slots of this cycle's row.
+    last_row : ``Out(1)``
+        No scan, or this is its last cycle: the next may start.
+    lanes : Out
+        Slots of a row, valid only within the scan.
+    """
+
+    def __init__(self, shape, *, slots, lanes, memory="lutram"):
+        self.shape = shape
+        self.width = lanes
+        # One row more than tuples need: a scan then never meets the same row at both ends.
+        self.rows = -(-slots // lanes) + 1
+        self.slots = (self.rows - 1) * lanes
+        self.memory = memory
+        self.latency = 1 if memory == "lutram" else 2
+        count = range(self.slots + 1)
+        super().__init__(
+            {
+                "insert": In(1),
+                "entering": In(shape),
+                "room": Out(1),
+                "first": Out(shape),
+                "first_valid": Out(1),
+                "pass_on": In(1),
+                "remove": In(1),
+                "unsent": Out(count),
+                "sent": Out(count),
+                "scan": In(1),
+                "skip_sent": In(1),
+                "scanning": Out(1),
+                "last_row": Out(1),
+                "lanes": Out(slot_layout(shape)).array(lanes),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        place = place_layout(self.rows * self.width, self.width)
+        oldest, unsent, free = (Signal(place, name=name) for name in ("oldest", "first", "free"))
+        newest = Signal(place)  # the slot before `free`
+
+        def advance(pointer):
+            with m.If(pointer.lane == self.width - 1):
+                row = Mux(pointer.row == self.rows - 1, 0, pointer.row + 1)
+                m.d.sync += [pointer.lane.eq(0), pointer.row.eq(row)]
+            with m.Else():
+                m.d.sync += pointer.lane.eq(pointer.lane + 1)
+
+        with m.If(self.insert):
+            advance(free)
+            m.d.sync += newest.eq(free)
+        with m.If(self.pass_on):
+            advance(unsent)
+        with m.If(self.remove):
+            advance(oldest)
+        m.d.sync += [
+            self.unsent.eq(self.unsent + self.insert - self.pass_on),
+            self.sent.eq(self.sent + self.pass_on - self.remove),
+            # A tuple that comes in this cycle may take the last slot: stay one below.
+            self.room.eq(self.unsent + self.sent < self.slots - 1),
+        ]
+
+        # The scan: rows from `row` to `final`; in the first and last of them not all lanes count.
+        row, final = Signal.like(oldest.row), Signal.like(oldest.row)
+        from_lane, to_lane = Signal.like(oldest.lane), Signal.like(oldest.lane)
+        starting = Signal()
+        m.d.comb += self.last_row.eq(~self.scanning | (row == final))
+        with m.If(self.scanning):
+            m.d.sync += [
+                row.eq(Mux(row == self.rows - 1, 0, row + 1)),
+                starting.eq(0),
+                self.scanning.eq(row != final),
+            ]
+        begin = Signal(place)
+        m.d.comb += begin.eq(Mux(self.skip_sent, unsent, oldest))
+        with m.If(self.scan):
+            some = (self.unsent != 0) | (~self.skip_sent & (self.sent != 0))
+            m.d.sync += [
+                row.eq(begin.row),
+                from_lane.eq(begin.lane),
+                final.eq(newest.row),
+                to_lane.eq(newest.lane),
+                starting.eq(1),
+                self.scanning.eq(some),
+            ]
+        within = Cat(
+            self.scanning & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))
+            for lane in range(self.width)
+        )
+
+        # Where no scan needs the port, look up what is to be sent next.
+        fetch = Signal()
+        lookup = Signal(self.latency)  # one bit for each cycle on the way
+        m.d.comb += fetch.eq(
+            ~self.scanning & (self.unsent != 0) & ~self.first_valid & (lookup == 0) & ~self.pass_on
+        )
+        m.d.sync += lookup.eq(Cat(fetch, lookup)[: self.latency])
+        read = []
+        for lane in range(self.width):
+            m.submodules[f"lane{lane}"] = memory = Memory(
+                shape=self.shape, depth=self.rows, init=[]
+            )
+            write_port = memory.write_port()
+            m.d.comb += [
+                write_port.addr.eq(free.row),
+                write_port.data.eq(self.entering),
+                write_port.en.eq(self.insert & (free.lane == lane)),
+            ]
+            read_port = memory.read_port(domain="comb" if self.memory == "lutram" else "sync")
+            m.d.comb += read_port.addr.eq(Mux(self.scanning, row, unsent.row))
+            read.append(Signal(self.shape, name=f"read{lane}", reset_less=True))
+            m.d.sync += read[lane].eq(read_port.data)
+
+        for _ in range(self.latency):
+            m.d.sync += (later := Signal(self.width)).eq(within)
+            within = later
+        for lane, port in enumerate(self.lanes):
+            m.d.comb += [port.valid.eq(within[lane]), port.entry.eq(read[lane])]
+
+        with m.If(self.pass_on):
+            m.d.sync += self.first_valid.eq(0)
+        with m.If(lookup[-1]):
+            m.d.sync += self.first_valid.eq(1)
+            with m.Switch(unsent.lane):
+                for lane in range(self.width):
+                    with m.Case(lane):
+                        m.d.sync += self.first.eq(read[lane])
+        return m

@@ -1,0 +1,120 @@
+"""The two ends of the asynchronous chain: where tuples come in and windows are kept to size."""
+
+from amaranth import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from eddyline_hw.handshake.admission import Policy
+from eddyline_hw.handshake.link import Kind, link_layout
+from eddyline_hw.layouts import message_layout
+
+__all__ = ["Source"]
+
+
+class Source(wiring.Component):
+    """Send tuples to their end of the chain, and to the other end what they push out.
+
+    R tuples go to the left end, S tuples to the right one. Once a window is full, every tuple
+    also sends an acknowledgement to the opposite end, which removes the oldest there (section
+    4.3). Both messages are sent in the same cycle, so the two ends see arrivals in the same order.
+
+    A flush makes all tuples walk to their far end and be removed there: every pair meets.
+
+    Parameters
+    ----------
+    plan : Plan
+        Gives the layouts.
+    window_r, window_s : int
+        Largest windows that can be set.
+
+    Members
+    -------
+    i : ``In(stream.Signature(message_layout(plan)))``
+        Messages.
+    left, right : ``Out(stream.Signature(link_layout(plan)))``
+        To the ends of the chain.
+    window_r, window_s : In
+        Sizes of the windows.
+    policy : ``In(Policy)``
+        ``DROP_NEW`` drops tuples for which an end has no room at once.
+    dropped, throttled : ``Out(32)``
+        Tuples dropped, cycles in which a tuple waited.
+    """
+
+    def __init__(self, plan, *, window_r, window_s):
+        self.plan = plan
+        link = stream.Signature(link_layout(plan))
+        super().__init__(
+            {
+                "i": In(stream.Signature(message_layout(plan))),
+                "left": Out(link),
+                "right": Out(link),
+                "window_r": In(range(window_r + 1)),
+                "window_s": In(range(window_s + 1)),
+                "policy": In(Policy),
+                "dropped": Out(32),
+                "throttled": Out(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+
+        ends = (self.left, self.right)
+        windows = (self.window_r, self.window_s)
+        held = [Signal.like(window, name=f"held_{i}") for i, window in enumerate(windows)]
+        can = Signal()
+        m.d.comb += can.eq(
+            (~self.left.valid | self.left.ready) & (~self.right.valid | self.right.ready)
+        )
+        for end in ends:
+            with m.If(end.ready):
+                m.d.sync += end.valid.eq(0)
+
+        def send(end, kind, pushed=0):
+            m.d.sync += [
+                end.valid.eq(1),
+                end.p.kind.eq(kind),
+                end.p.pushed.eq(pushed),
+                end.p.entry.eq(self.i.p.entry),
+            ]
+
+        is_tuple = self.i.valid & ~self.i.p.star
+        with m.FSM():
+            with m.State("ADMIT"):
+                with m.If(can & is_tuple):
+                    m.d.comb += self.i.ready.eq(1)
+                    for side in (0, 1):
+                        with m.If(self.i.p.side == side):
+                            send(ends[side], Kind.TUPLE)
+                            with m.If(held[side] == windows[side]):
+                                send(ends[1 - side], Kind.ACK, pushed=1)
+                            with m.Else():
+                                m.d.sync += held[side].eq(held[side] + 1)
+                with m.Elif(can & self.i.valid & self.i.p.flush):
+                    send(self.left, Kind.DRAIN)
+                    send(self.right, Kind.DRAIN)
+                    m.next = "EMPTY"
+                with m.Elif(can & self.i.valid):
+                    m.d.comb += self.i.ready.eq(1)
+                    send(self.left, Kind.STAR)
+                    send(self.right, Kind.STAR)
+                with m.Elif(is_tuple & (self.policy == Policy.DROP_NEW)):
+                    m.d.comb += self.i.ready.eq(1)
+                    m.d.sync += self.dropped.eq(self.dropped + 1)
+
+            with m.State("EMPTY"):
+                with m.If(can):
+                    for side in (0, 1):
+                        with m.If(held[side] != 0):
+                            send(ends[1 - side], Kind.ACK)
+                            m.d.sync += held[side].eq(held[side] - 1)
+                    with m.If((held[0] == 0) & (held[1] == 0)):
+                        m.d.comb += self.i.ready.eq(1)
+                        send(self.left, Kind.STAR)
+                        send(self.right, Kind.STAR)
+                        m.next = "ADMIT"
+
+        with m.If(is_tuple & ~self.i.ready):
+            m.d.sync += self.throttled.eq(self.throttled + 1)
+        return m
