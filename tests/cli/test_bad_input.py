@@ -67,7 +67,7 @@ def test_predicates_that_mean_nothing(files, capsys, on, message):
         (["--select", "r.x, s.a AS x"], QUERY, "two result columns are called 'x'"),
         (["--select", "r.x + 1"], QUERY, "cannot select 'r.x + 1'"),
         (["--select", "result_time"], QUERY, "result_time needs a time column"),
-        (["--device", "borad"], DEVICE, "no device called 'borad' (known: auto, cpu, reference)"),
+        (["--device", "borad"], DEVICE, "no device called 'borad' (known: auto, cpu, reference"),
         (
             ["--device", "cpu?cores=4"],
             DEVICE,

@@ -1,8 +1,11 @@
-"""List the devices a join can run on, and why one cannot be used here."""
+"""List the devices a join can run on, their options, and why one cannot be used here.
+
+Options follow a device's name: --device "cpu?threads=2". Several are joined by &.
+"""
 
 import argparse
 
-from eddyline.device.discovery import DEVICES
+from eddyline.device.discovery import DEVICES, Option, automatic
 
 __all__ = ["add_arguments", "run"]
 
@@ -13,9 +16,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     del args
-    automatic = next((name for name, kind in DEVICES.items() if kind.missing() is None), None)
+    wide = max(12, *(len(name) + 2 for name in DEVICES))
+    first = automatic()
     for name, kind in DEVICES.items():
         why = kind.missing()
-        state = f"not here: {why}" if why else "ready" + (", auto" if name == automatic else "")
-        print(f"{name:12}{state:14}{kind.summary}" if not why else f"{name:12}{state}")
+        if why:
+            print(f"{name:{wide}}not here: {why}")
+            continue
+        state = "ready" + (", auto" if name == first else "")
+        print(f"{name:{wide}}{state:14}{kind.summary}")
+        for option in kind.options().values():
+            print(f"{'':{wide}}{_line(option)}")
     return 0
+
+
+def _line(option: Option) -> str:
+    default = "chosen by the device" if option.default is None else option.default
+    return f"{option.name}={option.takes} (default: {default})"
