@@ -191,10 +191,8 @@ class AsyncCore(wiring.Component):
 
         draining = Signal(name=f"draining_{name}")
         star = Signal(name=f"star_{name}")
-        kept = Signal.like(share)
-        m.d.comb += kept.eq(Mux(draining, 0, share))
         exceeds = Signal(name=f"exceeds_{name}")  # more is here than should stay
-        m.d.comb += exceeds.eq(~leaves & (own.unsent > kept))
+        m.d.sync += exceeds.eq(~leaves & (own.unsent > Mux(draining, 0, share)))
         onward_free = Signal(name=f"onward_free_{name}")
         m.d.comb += onward_free.eq((~onward.valid | onward.ready) & ~other_takes)
         brings = Signal(name=f"brings_{name}")
@@ -203,24 +201,32 @@ class AsyncCore(wiring.Component):
         )
 
         # A tuple is kept, compared (by the caller) and acknowledged; the source needs no answer.
+        sends = Signal(name=f"sends_{name}")
         m.d.comb += [
             brings.eq(is_tuple & free & own.room & (enters | ~back.valid | back.ready)),
             own.insert.eq(takes),
             own.entering.eq(inbox.p.entry),
-        ]
-        sends = Signal(name=f"sends_{name}")
-        passes = Signal(name=f"passes_{name}")
-        m.d.comb += [
             sends.eq(exceeds & own.first_valid & (own.sent < MOST_SENT) & onward_free),
-            # Stars and drains follow the last tuple that has to go before them.
-            passes.eq(
-                ((is_star & ~star) | (is_drain & draining)) & ~exceeds & (leaves | onward_free)
-            ),
         ]
-        with m.If(passes & is_star):
-            m.d.sync += [star.eq(1), draining.eq(0)]
-        with m.If(is_drain):
-            m.d.sync += draining.eq(1)
+
+        # A star follows the last tuple that has to go before it. It waits aside: the way out for
+        # those tuples may be an acknowledgement that is behind the other stream's star.
+        star_waits = Signal(name=f"star_waits_{name}")
+        drain_waits = Signal(name=f"drain_waits_{name}")
+        notes = Signal(name=f"notes_{name}")
+        star_passes = Signal(name=f"star_passes_{name}")
+        m.d.comb += [
+            notes.eq((is_star | is_drain) & ~star_waits & ~drain_waits),
+            star_passes.eq(star_waits & ~exceeds & ~star & onward_free),
+        ]
+        with m.If(notes):
+            m.d.sync += [star_waits.eq(is_star), drain_waits.eq(is_drain)]
+            with m.If(is_drain):
+                m.d.sync += draining.eq(1)
+        with m.If(drain_waits & onward_free & ~sends):
+            m.d.sync += drain_waits.eq(0)
+        with m.If(star_passes):
+            m.d.sync += [star.eq(1), star_waits.eq(0), draining.eq(0)]
 
         # An acknowledgement removes the other stream's oldest. At the end of the chain it is the
         # window's own: it waits until the tuple has come, or it would remove another one.
@@ -230,7 +236,7 @@ class AsyncCore(wiring.Component):
             opposite.remove.eq(removes),
             drops[1 - side].eq(removes & enters),
             own.pass_on.eq(sends | drops[side]),
-            inbox.ready.eq(takes | removes | passes),
+            inbox.ready.eq(takes | removes | notes),
             guard.leaves.eq(removes & enters & inbox.p.pushed),
             guard.old.eq(opposite.first),
             guard.new.eq(inbox.p.entry),
@@ -239,14 +245,18 @@ class AsyncCore(wiring.Component):
         with m.If(guard.overflow):
             m.d.sync += self.overflow.eq(1)
 
-        # `leaves` is where the other stream enters, from a source that needs no acknowledgement.
+        # At the far end only the star goes on, home to the source.
         with m.If(~onward.valid | onward.ready):
-            m.d.sync += onward.valid.eq((sends | passes | other_takes) & ~leaves)
-            m.d.sync += onward.p.entry.eq(own.first)
+            m.d.sync += [
+                onward.valid.eq(star_passes | (~leaves & (sends | drain_waits | other_takes))),
+                onward.p.entry.eq(own.first),
+            ]
             with m.If(other_takes):
                 m.d.sync += onward.p.kind.eq(Kind.ACK)
             with m.Elif(sends):
                 m.d.sync += onward.p.kind.eq(Kind.TUPLE)
+            with m.Elif(star_passes):
+                m.d.sync += onward.p.kind.eq(Kind.STAR)
             with m.Else():
-                m.d.sync += onward.p.kind.eq(inbox.p.kind)
+                m.d.sync += onward.p.kind.eq(Kind.DRAIN)
         return brings, star

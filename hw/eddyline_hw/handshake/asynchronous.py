@@ -136,8 +136,8 @@ class AsyncChain(wiring.Component):
         for number, (left, right) in enumerate(zip(self.core, self.core[1:], strict=False)):
             queue(f"rightward{number}", left.right_out, right.left_in, LINK_DEPTH)
             queue(f"leftward{number}", right.left_out, left.right_in, LINK_DEPTH)
-        # Nobody listens beyond the ends, and the cores there know it.
-        m.d.comb += [self.core[0].left_out.ready.eq(1), self.core[-1].right_out.ready.eq(1)]
+        wiring.connect(m, self.core[0].left_out, source.left_home)
+        wiring.connect(m, self.core[-1].right_out, source.right_home)
 
         for position, core in enumerate(self.core):
             m.submodules[f"core{position}"] = core

@@ -18,7 +18,9 @@ class Source(wiring.Component):
     also sends an acknowledgement to the opposite end, which removes the oldest there (section
     4.3). Both messages are sent in the same cycle, so the two ends see arrivals in the same order.
 
-    A flush makes all tuples walk to their far end and be removed there: every pair meets.
+    A flush makes all tuples walk to their far end and be removed there: every pair meets. After a
+    star nothing is sent until it has come home from both streams, so that a core never has to
+    hold tuples back behind a star.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class Source(wiring.Component):
         Messages.
     left, right : ``Out(stream.Signature(link_layout(plan)))``
         To the ends of the chain.
+    left_home, right_home : ``In(stream.Signature(link_layout(plan)))``
+        From the ends of the chain.
     window_r, window_s : In
         Sizes of the windows.
     policy : ``In(Policy)``
@@ -49,6 +53,8 @@ class Source(wiring.Component):
                 "i": In(stream.Signature(message_layout(plan))),
                 "left": Out(link),
                 "right": Out(link),
+                "left_home": In(link),
+                "right_home": In(link),
                 "window_r": In(range(window_r + 1)),
                 "window_s": In(range(window_s + 1)),
                 "policy": In(Policy),
@@ -79,6 +85,20 @@ class Source(wiring.Component):
                 end.p.entry.eq(self.i.p.entry),
             ]
 
+        away = [Signal(name=f"away_{side}") for side in "rs"]  # a star has not come home yet
+        homes = (self.right_home, self.left_home)
+        for star, home in zip(away, homes, strict=True):
+            m.d.comb += home.ready.eq(1)
+            with m.If(home.valid & (home.p.kind == Kind.STAR)):
+                m.d.sync += star.eq(0)
+
+        def send_stars():
+            m.d.comb += self.i.ready.eq(1)
+            send(self.left, Kind.STAR)
+            send(self.right, Kind.STAR)
+            m.d.sync += [star.eq(1) for star in away]
+            m.next = "STAR"
+
         is_tuple = self.i.valid & ~self.i.p.star
         with m.FSM():
             with m.State("ADMIT"):
@@ -96,9 +116,7 @@ class Source(wiring.Component):
                     send(self.right, Kind.DRAIN)
                     m.next = "EMPTY"
                 with m.Elif(can & self.i.valid):
-                    m.d.comb += self.i.ready.eq(1)
-                    send(self.left, Kind.STAR)
-                    send(self.right, Kind.STAR)
+                    send_stars()
                 with m.Elif(is_tuple & (self.policy == Policy.DROP_NEW)):
                     m.d.comb += self.i.ready.eq(1)
                     m.d.sync += self.dropped.eq(self.dropped + 1)
@@ -110,10 +128,11 @@ class Source(wiring.Component):
                             send(ends[1 - side], Kind.ACK)
                             m.d.sync += held[side].eq(held[side] - 1)
                     with m.If((held[0] == 0) & (held[1] == 0)):
-                        m.d.comb += self.i.ready.eq(1)
-                        send(self.left, Kind.STAR)
-                        send(self.right, Kind.STAR)
-                        m.next = "ADMIT"
+                        send_stars()
+
+            with m.State("STAR"):
+                with m.If(~away[0] & ~away[1]):
+                    m.next = "ADMIT"
 
         with m.If(is_tuple & ~self.i.ready):
             m.d.sync += self.throttled.eq(self.throttled + 1)
