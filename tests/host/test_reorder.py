@@ -10,15 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import event, example, given
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from eddyline.device import Results, Tuples
-from eddyline.device.geometry import Chain
+from eddyline.device.geometry import Chain, Segments
 from eddyline.device.reorder import Reorder
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Layout, Order, Plan, Window
 from eddyline.reference import STAR, Arrival, Join
+from eddyline_hw.handshake.geometry import spread
 
 RECORD = np.dtype([("id", "<u4"), ("time", "<i8")])
 EMPTY = Layout((), ())
@@ -131,6 +132,14 @@ def test_shares_and_bubbles():
     assert (asynchronous.total_s, asynchronous.s.bubbles) == (3, 0)
     assert [asynchronous.s.share(core) for core in range(4)] == [1, 1, 1, 0]
     assert asynchronous.s.core_of(3) == 4
+
+
+@given(cores=st.integers(1, 40), window=st.integers(1, 100), lockstep=st.booleans())
+def test_the_gateware_lays_windows_out_in_the_same_way(cores, window, lockstep):
+    gateware, host = spread(window, cores, lockstep=lockstep), Segments(cores, window, lockstep)
+    assert gateware.total(cores) == host.total
+    for name in ("base", "extra", "period", "bubbles"):
+        assert getattr(gateware, name) == getattr(host, name)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +255,7 @@ def capacity(window: Window, arrivals: list[Arrival], side: str) -> int:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda one: f"{one.kind}:{one.every}")
+@settings(max_examples=60)
 @given(data=st.data())
 def test_results_are_what_the_definition_gives(order, data):
     rounds = [data.draw(inputs()) for _ in range(data.draw(st.integers(1, 2)))]
@@ -320,6 +330,21 @@ def test_answers_that_cannot_be_right(order):
         DeviceError, match="a pair of arrival 3 after a star that closed the first 8"
     ):
         late.add(one, one)
+
+
+@pytest.mark.parametrize("order", ["none", "inner"])
+def test_a_chain_that_drops_tuples_closes_arrivals_at_the_end(order):
+    """The first R was dropped, so the others lag behind: a pair of old tuples comes late."""
+    believed = Chain(1, 2, 2)
+    reorder = pushed(order, chain=believed, lossy=True)
+    assert reorder.take().closed == 0
+    for number in (1, 3):
+        reorder.add(*np.full((2, 1), number, np.uint32))
+    some = reorder.take()
+    assert (len(some), some.closed) == (2 if order == "none" else 0, 0)
+    rest = reorder.flush()
+    assert (len(some) + len(rest), rest.closed) == (2, 8)
+    assert reorder.flush().nothing
 
 
 def test_a_geometry_that_is_wrong_is_noticed():

@@ -82,13 +82,25 @@ class Reorder:
         Pairs that may wait for their turn. Order ``none`` makes none wait.
     bits : int
         Width of the chain's sequence numbers.
+    lossy : bool
+        The chain may drop tuples on the way in. Nobody knows which, and so not where the others
+        are: arrivals are closed and forgotten only by a flush.
     """
 
-    def __init__(self, plan: Plan, chain: Chain, *, limit: int = 1 << 24, bits: int = 32):
+    def __init__(
+        self,
+        plan: Plan,
+        chain: Chain,
+        *,
+        limit: int = 1 << 24,
+        bits: int = 32,
+        lossy: bool = False,
+    ):
         self._plan = plan
         self._chain = chain
         self._limit = limit
         self._bits = bits
+        self._lossy = lossy
         self._flushed = 0
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self.waiting = 0
@@ -157,7 +169,7 @@ class Reorder:
 
     def take(self) -> Results:
         """Return everything that may be handed over, after a star behind all arrivals so far."""
-        return self._hand_over(self._now_closed())
+        return self._hand_over(self._closed if self._lossy else self._now_closed())
 
     def flush(self) -> Results:
         """Return everything else, after the chain has been flushed; start from empty windows."""
@@ -203,8 +215,9 @@ class Reorder:
         elif closed > first:
             results = self._in_order(first)
         else:
-            return no_results(self._flushed + closed)
-        self._forget()
+            results = no_results(self._flushed + closed)
+        if closed > first:
+            self._forget()
         return results
 
     def _as_they_came(self, *, advanced: bool) -> Results:
