@@ -18,14 +18,16 @@ from .layouts import side_layout
 
 __all__ = ["PredicatePipeline"]
 
-# Picoseconds with average routing on an ECP5 of speed grade 6, as nextpnr reports them. Only the
-# ratios matter: they decide between long carry chains and more levels of lookup tables.
-LUT_DELAY = 1000
-CARRY_DELAY = 1800
-CARRY_DELAY_PER_BIT = 40
+# Picoseconds with the routing before it, on an ECP5 of speed grade 6, as nextpnr reports them. Only
+# the ratios matter: they decide between long carry chains and more levels of lookup tables.
+LUT_DELAY = 1050
+CARRY_DELAY = 2250
+CARRY_DELAY_PER_BIT = 36
 
 LUT_INPUTS = 4
 CHUNKS = (64, 32, 16, 8)
+# Halving the chunk costs more than half as many lookup tables again, so it has to pay.
+WORTH = 1.15
 
 
 class PredicatePipeline(wiring.Component):
@@ -45,7 +47,8 @@ class PredicatePipeline(wiring.Component):
     stages : int
         Number of registers from input to output; 0 is combinational.
     chunk : int, optional
-        Most bits that one carry chain compares; chosen for the quickest clock if left out.
+        Most bits that one carry chain compares. Left out, it is the longest that is hardly
+        slower than the quickest: with 32-bit words 32 for one stage, 16 for more.
 
     Attributes
     ----------
@@ -73,8 +76,8 @@ class PredicatePipeline(wiring.Component):
         for width in (chunk,) if chunk else CHUNKS:
             root = _Lowering(r, s, width).lower(predicate)
             found.append((root, *_schedule(root, stages)))
-        # Of equally quick graphs the first is the smallest: its chains are the longest.
-        self._root, self._stage_of, _ = min(found, key=lambda graph: graph[2])
+        quickest = min(slowest for *_, slowest in found)
+        self._root, self._stage_of, _ = next(one for one in found if one[2] <= WORTH * quickest)
         super().__init__({"r": In(side_layout(r)), "s": In(side_layout(s)), "match": Out(1)})
 
     def elaborate(self, platform):

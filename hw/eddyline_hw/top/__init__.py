@@ -1,0 +1,1 @@
+"""What surrounds an operator on a device."""
