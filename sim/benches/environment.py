@@ -9,7 +9,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
-from sim.benches.ports import Port
+from sim.benches.ports import Payload, Port
 from sim.benches.scoreboard import Scoreboard
 from sim.benches.streams import StreamDriver, StreamMonitor, StreamSink
 
@@ -49,6 +49,8 @@ class Bench:
         By the stream's prefix in Verilog, such as ``i__0``.
     random : random.Random
         Seeded by the run.
+    ports, signals : dict
+        Layouts of the streams and of all other ports.
     scoreboard : Scoreboard
         Fed by the monitors.
     cycle : int
@@ -65,7 +67,9 @@ class Bench:
         self._clocks = clocks or {}
         self._periods = {"sync": 10} | (periods or {})
         self._watchers = []
-        self.ports = {name: Port.from_json(port) for name, port in SETUP["ports"].items()}
+        ports = SETUP["ports"]
+        self.ports = {name: Port.from_json(port) for name, port in ports["streams"].items()}
+        self.signals = {name: Payload.from_json(one) for name, one in ports["signals"].items()}
         self.drivers, self.sinks, self.monitors = {}, {}, {}
 
     def _domain(self, name):
@@ -104,6 +108,16 @@ class Bench:
         cocotb.start_soon(self._count())
         cocotb.start_soon(self._flip())
         await RisingEdge(self.dut.clk)
+
+    def set(self, name, value):
+        """Drive a port that is not part of a stream: an integer, or fields by name."""
+        if self.signals[name].width:  # Verilog has no ports without bits
+            getattr(self.dut, name).value = self.signals[name].encode(value)
+
+    def get(self, name):
+        """Read a port that is not part of a stream."""
+        bits = int(getattr(self.dut, name).value) if self.signals[name].width else 0
+        return self.signals[name].decode(bits)
 
     def watch(self, watcher):
         """Call ``watcher()`` at every rising edge, with the values from before it."""

@@ -1,4 +1,4 @@
-"""What a bench has to know about a component's streams, as JSON can carry it."""
+"""What a bench has to know about a component's ports, as JSON can carry it."""
 
 from dataclasses import asdict, dataclass
 
@@ -87,36 +87,48 @@ class Port:
 
 
 def describe(component):
-    """Return all streams of ``component`` by the prefix of their Verilog names, for JSON."""
+    """Return the ports of ``component`` by their names in Verilog, for JSON.
+
+    ``streams`` are described as ``Port`` under the prefix of their signals, all other ports as
+    ``Payload`` under ``signals``.
+    """
     from amaranth.lib import stream, wiring
 
-    ports = {}
+    streams, signals = {}, {}
 
-    def visit(name, signature, flow):
-        if isinstance(signature, stream.Signature):
-            payload = Payload.of(signature.members["payload"].shape)
-            signals = ["payload"] * bool(payload.width)
-            signals += ["valid"] * (not signature.always_valid)
-            signals += ["ready"] * (not signature.always_ready)
-            direction = "in" if flow == wiring.In else "out"
-            ports[name] = Port(direction, payload, signals)
-            return
-        for inner, member in signature.members.items():
-            visit_member(f"{name}__{inner}" if name else inner, member, flow)
-
-    def visit_member(name, member, flow):
-        if not member.is_signature:
-            return
-        inner_flow = member.flow if flow == wiring.Out else member.flow.flip()
+    def visit(name, member, flow):
+        flow = member.flow if flow == wiring.Out else member.flow.flip()
         for index in _indices(member.dimensions):
-            # A member with flow In holds a flipped signature; the unflipped one says what it is.
+            path = "__".join([name, *map(str, index)])
+            if member.is_port:
+                signals[path] = Payload.of(member.shape)
+                continue
+            # An input holds a flipped signature; the unflipped one says what it is.
             signature = member.signature
             if isinstance(signature, wiring.FlippedSignature):
                 signature = signature.flip()
-            visit("__".join([name, *map(str, index)]), signature, inner_flow)
+            if isinstance(signature, stream.Signature):
+                streams[path] = _stream(signature, "in" if flow == wiring.In else "out")
+                continue
+            for inner, part in signature.members.items():
+                visit(f"{path}__{inner}", part, flow)
 
-    visit("", component.signature, wiring.Out)
-    return {name: asdict(port) for name, port in ports.items()}
+    for name, member in component.signature.members.items():
+        visit(name, member, wiring.Out)
+    return {
+        "streams": {name: asdict(port) for name, port in streams.items()},
+        "signals": {name: asdict(payload) for name, payload in signals.items()},
+    }
+
+
+def _stream(signature, flow):
+    payload = Payload.of(signature.members["payload"].shape)
+    present = {
+        "payload": payload.width > 0,
+        "valid": not signature.always_valid,
+        "ready": not signature.always_ready,
+    }
+    return Port(flow, payload, [signal for signal, there in present.items() if there])
 
 
 def _indices(dimensions):
