@@ -72,6 +72,7 @@ class Fifo(wiring.Component):
         self._head = Signal(range(depth))
         self._tail = Signal(range(depth))
         self._stored = Signal(range(depth + 1))  # payloads in the memory, without the output
+        self._readable = Signal()  # the memory is not empty
 
     def elaborate(self, platform):
         m = Module()
@@ -80,7 +81,6 @@ class Fifo(wiring.Component):
         w_port = self._w_port
         r_port = self._r_port
 
-        readable = Signal()
         writable = Signal(init=1)
         payload = Signal(self.shape, reset_less=True)
         write = Signal()
@@ -92,14 +92,14 @@ class Fifo(wiring.Component):
             self.o.payload.eq(payload),
             write.eq(self.i.valid & self.i.ready),
             taken.eq(self.o.valid & self.o.ready),
-            read.eq(readable & (~self.o.valid | self.o.ready)),
+            read.eq(self._readable & (~self.o.valid | self.o.ready)),
             w_port.addr.eq(self._tail),
             w_port.data.eq(self.i.payload),
             w_port.en.eq(write),
             r_port.addr.eq(self._head),
         ]
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += self.o.valid.eq(readable)
+            m.d.sync += self.o.valid.eq(self._readable)
         with m.If(read):
             m.d.sync += payload.eq(r_port.data)
 
@@ -118,13 +118,13 @@ class Fifo(wiring.Component):
         with m.If(write & ~read):
             m.d.sync += [
                 self._stored.eq(self._stored + 1),
-                readable.eq(1),
+                self._readable.eq(1),
                 writable.eq(self._stored != self.depth - 1),
             ]
         with m.Elif(read & ~write):
             m.d.sync += [
                 self._stored.eq(self._stored - 1),
-                readable.eq(self._stored != 1),
+                self._readable.eq(self._stored != 1),
                 writable.eq(1),
             ]
 

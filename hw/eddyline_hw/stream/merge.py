@@ -54,13 +54,13 @@ class Merger(wiring.Component):
                 "o": Out(stream.Signature(shape)),
             }
         )
+        self._payload = Signal(shape, reset_less=True)
 
     def elaborate(self, platform):
         m = Module()
 
         m.submodules.arbiter = arbiter = RoundRobinArbiter(self.ways)
 
-        payload = Signal(self.shape, reset_less=True)
         free = Signal()
         stars = Signal(self.ways)
         barrier = Signal()  # every input shows a star
@@ -74,7 +74,7 @@ class Merger(wiring.Component):
             free.eq(~self.o.valid | self.o.ready),
             arbiter.requests.eq(Cat(port.valid for port in self.i) & ~stars),
             arbiter.advance.eq(free),
-            self.o.payload.eq(payload),
+            self.o.payload.eq(self._payload),
         ]
         for port, granted in zip(self.i, arbiter.grant, strict=True):
             m.d.comb += port.ready.eq((granted | barrier) & free)
@@ -91,7 +91,7 @@ class Merger(wiring.Component):
         with m.If(free):
             m.d.sync += [
                 self.o.valid.eq((arbiter.requests != 0) | barrier),
-                Value.cast(payload).eq(merged),
+                Value.cast(self._payload).eq(merged),
             ]
 
         return m

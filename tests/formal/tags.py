@@ -1,0 +1,68 @@
+"""Numbered payloads: how a proof sees that nothing is lost, doubled or overtaken.
+
+Every input numbers its payloads, and an output must see each input's numbers without a gap. The
+blocks never look into a payload (a star apart), so what holds for numbers holds for anything.
+Numbers wrap around; their range exceeds what a block can hold, so that no loss can hide behind it.
+"""
+
+from amaranth import Assert, Assume, Signal
+
+from eddyline_hw.stream.buffer import Buffer
+
+__all__ = ["assume_numbered", "count", "in_order", "places"]
+
+
+def count(m, happens, name, bits):
+    """Return how often ``happens`` was true before this cycle."""
+    number = Signal(bits, name=name)
+    m.d.sync += number.eq(number + happens)
+    return number
+
+
+def assume_numbered(m, port, number, *, name):
+    """Make a stream number its payloads and return how many were taken from it."""
+    taken = count(m, port.valid & port.ready, name, len(number))
+    m.d.comb += Assume(~port.valid | (number == taken))
+    return taken
+
+
+def in_order(m, slots, *, left, entered):
+    """Assert that ``slots``, from the output back to the input, hold all that is under way.
+
+    A slot is whether a place holds a payload of this input, that payload's number, and whether it
+    counts; ``left`` and ``entered`` are how many that count have left and entered the block.
+    """
+    expected = left
+    for occupied, number, counts in slots:
+        m.d.comb += Assert(~occupied | (number == expected))
+        expected = (expected + (occupied & counts))[: len(left)]
+    m.d.comb += Assert(expected == entered)
+
+
+def places(m, queue):
+    """Return (occupied, payload) of each place of a queue, output first.
+
+    Also asserts what induction must know of the queue's state. The queue must not have been
+    elaborated yet.
+    """
+    if isinstance(queue, Buffer):
+        m.d.comb += Assert(queue._room | queue.o.valid)
+        return [(queue.o.valid, queue.o.payload), (~queue._room, queue._spare)]
+
+    depth = queue.depth
+    m.d.comb += [
+        Assert(queue._stored <= depth),
+        Assert(queue._head < depth),
+        Assert(queue._tail == (queue._head + queue._stored) % depth),
+        Assert(queue._readable == (queue._stored != 0)),
+        Assert(queue.i.ready == (queue._stored != depth)),
+        Assert(queue.level == queue._stored + queue.o.valid),
+        Assert(queue.peak <= depth + 1),
+    ]
+    found = [(queue.o.valid, queue.o.payload)]
+    for place in range(depth):
+        probe = queue._storage.read_port(domain="comb")
+        payload = Signal(queue.shape)
+        m.d.comb += [probe.addr.eq((queue._head + place) % depth), payload.eq(probe.data)]
+        found.append((place < queue._stored, payload))
+    return found
