@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["EARLIEST", "earlier"]
+__all__ = ["EARLIEST", "earlier", "later"]
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -15,3 +15,9 @@ def earlier(times: np.ndarray, amount: int) -> np.ndarray:
         times = np.maximum(times, EARLIEST + step) - step
         amount -= step
     return times
+
+
+def later(times: np.ndarray, amount: int) -> np.ndarray:
+    """Add a duration of any length, stopping at the latest time there is."""
+    # Complementing reverses the line of 64-bit integers.
+    return ~earlier(~times, amount)

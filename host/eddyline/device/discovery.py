@@ -79,6 +79,11 @@ DEVICES = {
     "reference": Kind(
         "eddyline.device.reference", "ReferenceDevice", "the definition in plain Python, slow"
     ),
+    "sim:handshake": Kind(
+        "eddyline.device.sim_handshake",
+        "HandshakeDevice",
+        "the handshake join's gateware, cycle by cycle",
+    ),
 }
 
 

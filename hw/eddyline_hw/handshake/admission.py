@@ -67,7 +67,7 @@ class Admission(wiring.Component):
             "step": Out(step_layout(plan)),
             "throttle": In(1),
             "policy": In(Policy),
-            "slots_r": In(range(slots)),
+            "slots_r": In(range(max(slots, 2))),
             "dropped": Out(32),
             "throttled": Out(32),
             "paced": Out(32),
@@ -75,8 +75,8 @@ class Admission(wiring.Component):
         for side in "rs":
             members |= {
                 f"pace_{side}": In(range(max(pace, 2))),
-                f"period_{side}": In(range(slots)),
-                f"bubbles_{side}": In(range(slots)),
+                f"period_{side}": In(range(max(slots, 2))),
+                f"bubbles_{side}": In(range(max(slots, 2))),
             }
         super().__init__(members)
 

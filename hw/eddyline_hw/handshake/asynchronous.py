@@ -78,7 +78,7 @@ class AsyncChain(wiring.Component):
             "i": In(stream.Signature(message_layout(plan))),
             "o": Out(stream.Signature(result_layout(plan, carried))).array(cores),
             "policy": In(Policy),
-            "selected": In(range(cores)),
+            "selected": In(range(max(cores, 2))),
             "keep": In(2),
             "overflow": Out(1),
             "dropped_tuples": Out(32),
@@ -91,7 +91,7 @@ class AsyncChain(wiring.Component):
             members |= {
                 f"window_{side}": In(range(size + 1)),
                 f"base_{side}": In(range(segments[side] + 1)),
-                f"extra_{side}": In(range(cores)),
+                f"extra_{side}": In(range(max(cores, 2))),
             }
         super().__init__(members)
 

@@ -107,7 +107,7 @@ class LockstepChain(wiring.Component):
             "i": In(stream.Signature(message_layout(plan))),
             "o": Out(stream.Signature(result_layout(plan, carried))).array(cores),
             "policy": In(Policy),
-            "selected": In(range(cores)),
+            "selected": In(range(max(cores, 2))),
             "keep": In(2),
             "overflow": Out(1),
             "slots_r": In(self.admission.slots_r.shape()),
@@ -119,13 +119,13 @@ class LockstepChain(wiring.Component):
             "peak": Out(self.core[0].peak.shape()),
         }
         for side in "rs":
-            members[f"extra_{side}"] = In(range(cores))
+            members[f"extra_{side}"] = In(range(max(cores, 2)))
             for name in ("pace", "period", "bubbles"):
                 members[f"{name}_{side}"] = In(getattr(self.admission, f"{name}_{side}").shape())
             place = self.windows[side].last.shape()
             for name in ("short", "long"):
-                members[f"{name}_row_{side}"] = In(place["row"].shape)
-                members[f"{name}_lane_{side}"] = In(place["lane"].shape)
+                for part in ("row", "lane"):  # at least one bit, also where there is no choice
+                    members[f"{name}_{part}_{side}"] = In(max(1, place[part].width))
         super().__init__(members)
 
     def settings(self, window_r, window_s, *, policy=Policy.WAIT, keep_r=False, keep_s=False):

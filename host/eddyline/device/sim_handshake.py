@@ -1,0 +1,311 @@
+"""The handshake join's gateware as a device, simulated cycle by cycle."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from eddyline.clock import later
+from eddyline.device import Counters, Results, Tuples, joined, no_results
+from eddyline.device.geometry import Chain
+from eddyline.device.reorder import Reorder
+from eddyline.errors import DeviceError
+from eddyline.plan import Layout, Plan, in_rows
+from eddyline_hw.handshake.admission import Policy
+from eddyline_hw.handshake.operator import HandshakeJoin
+from eddyline_hw.layouts import message_layout, result_layout
+from eddyline_sim.packing import pack, unpack
+from eddyline_sim.simulation import Simulation
+
+__all__ = ["HandshakeDevice"]
+
+MOST_CORES = 256
+# Pairs that one run of the simulator may give if everything matches.
+MOST_PAIRS = 1 << 20
+# Cycles after which the 32-bit counters of the cores must have been read.
+COUNTERS_LAST = 1 << 26
+# A time stamp as an unsigned number.
+SIGN = np.uint64(1 << 63)
+
+
+class HandshakeDevice:
+    """Join in a simulated chain of cores.
+
+    Parameters
+    ----------
+    cores : int
+        Length of the chain.
+    window : int, optional
+        Capacity in tuples per side; every smaller window is a run-time setting. By default what
+        the query asks for. A window of time or without an end needs it.
+    comparators : int
+        Comparators per core, at most one per tuple that the core holds.
+    chain : str
+        Cores in lock step, or asynchronous ones joined by queues.
+    fan_in : int
+        Inputs of a merger of results, 2 to 8.
+    admission : str
+        What happens when results cannot leave fast enough.
+    memory : str
+        What the windows are made of.
+    trace : path, optional
+        Write waveforms there, as FST or VCD.
+    progress : function of a text, optional
+        Is told how compiling the simulator goes.
+    """
+
+    name = "sim:handshake"
+
+    def __init__(
+        self,
+        *,
+        cores: int = 4,
+        window: int | None = None,
+        comparators: int = 1,
+        chain: Literal["lockstep", "asynchronous"] = "lockstep",
+        fan_in: int = 4,
+        admission: Literal["wait", "drop_new", "drop_results"] = "wait",
+        memory: Literal["auto", "shift", "lutram", "bram"] = "auto",
+        trace: Path | None = None,
+        progress: Callable[[str], None] | None = None,
+    ):
+        if cores > MOST_CORES:
+            raise ValueError(f"cores={cores} is more than the {MOST_CORES} that are supported")
+        if fan_in not in range(2, 9):
+            raise ValueError(f"fan_in={fan_in} is not from 2 to 8")
+        if chain == "asynchronous" and memory == "shift":
+            raise ValueError("memory=shift is for chain=lockstep (asynchronous: lutram or bram)")
+        self.cores = cores
+        self.window = window
+        self.comparators = comparators
+        self.chain: Literal["lockstep", "asynchronous"] = chain
+        self.fan_in = fan_in
+        self.admission = admission
+        self.memory = memory
+        self.trace = trace
+        self.progress = progress
+        self._simulation: Simulation | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._simulation:
+            self._simulation.close()
+
+    def configure(self, plan: Plan) -> None:
+        capacity = {side: self._capacity(plan, side) for side in "rs"}
+        self._plan = plan
+        # Sequence numbers travel instead of row ids: the host counts modulo 2^32 as well.
+        self._rows = replace(in_rows(plan, max(capacity.values())), id_bits=32)
+        sizes = {
+            side: plan.window(side).size if plan.window(side).kind == "rows" else capacity[side]
+            for side in "rs"
+        }
+        operator = self._operator(capacity)
+        settings = operator.settings(
+            sizes["r"],
+            sizes["s"],
+            policy=Policy[self.admission.upper()],
+            keep_r=plan.window_r.kind == "unbounded",
+            keep_s=plan.window_s.kind == "unbounded",
+        )
+        self._lanes = operator.chain.lanes
+        self._capacities = capacity
+        if self._simulation:
+            self._simulation.close()
+        self._simulation = Simulation(
+            operator,
+            name=f"handshake-{self.chain}-{self.cores}x{self._lanes}",
+            trace=self.trace,
+            progress=self.progress,
+        )
+        for name, value in settings.items():
+            self._simulation.set(name, value)
+        self._simulation.reset()
+        self._reorder = Reorder(
+            plan,
+            Chain(self.cores, sizes["r"], sizes["s"], self.chain),
+            lossy=self.admission == "drop_new",
+        )
+        self._messages = message_layout(self._rows)
+        self._answers = result_layout(self._rows)
+        self._slice = max(64, MOST_PAIRS // sum(sizes.values()))
+        self._queue: list[Tuples] = []
+        self._sent = [0, 0]
+        self._closed = self._tuples = self._results = 0
+        self._cycles = self._unread_cycles = self._comparisons = self._dropped_results = 0
+        self._read = {"comparisons": [0] * self.cores, "dropped_results": [0] * self.cores}
+        self._peak = 0
+
+    def push(self, tuples: Tuples) -> None:
+        ends = [*range(self._slice, len(tuples), self._slice), len(tuples)]
+        cuts = [0, 0]
+        for begin, end in zip([0, *ends], ends, strict=False):
+            sides = tuples.sides[begin:end]
+            of_s = int(np.count_nonzero(sides))
+            after = [cuts[0] + len(sides) - of_s, cuts[1] + of_s]
+            self._queue.append(
+                Tuples(sides, tuples.r[cuts[0] : after[0]], tuples.s[cuts[1] : after[1]])
+            )
+            cuts = after
+
+    def pull(self) -> Results:
+        while self._queue:
+            tuples = self._queue.pop(0)
+            self._reorder.arrive(tuples)
+            self._run(self._packed(tuples), flush=False)
+            results = self._counted(self._reorder.take())
+            if not results.nothing:
+                return results
+        return no_results(self._closed)
+
+    def flush(self) -> Results:
+        parts = []
+        while self._queue:
+            parts.append(self.pull())
+        if sum(self._sent):
+            self._run(pack(self._messages, {}, 0), flush=True)
+            self._sent = [0, 0]
+            parts.append(self._counted(self._reorder.flush()))
+        return joined(parts, self._closed)
+
+    def _counted(self, results: Results) -> Results:
+        self._closed = results.closed
+        self._results += len(results)
+        return results
+
+    def _packed(self, tuples: Tuples) -> np.ndarray:
+        """Return tuples as messages."""
+        words = pack(self._messages, {}, len(tuples))
+        for number, (side, records) in enumerate((("r", tuples.r), ("s", tuples.s))):
+            numbers = self._sent[number] + np.arange(len(records), dtype=np.uint64)
+            columns = {"side": number, f"entry.{side}.id": numbers, **self._columns(side, records)}
+            words[tuples.sides == number] = pack(self._messages, columns, len(records))
+            self._sent[number] += len(records)
+        self._tuples += len(tuples)
+        return words
+
+    def counters(self) -> Counters:
+        self._read_cores()
+        assert self._simulation
+        get = self._simulation.get
+        counters: Counters = {
+            "tuples": self._tuples,
+            "results": self._results,
+            "cycles": self._cycles,
+            "cycles_per_tuple": round(self._cycles / max(self._tuples, 1), 4),
+            "comparisons": self._comparisons,
+            "comparator_duty": round(
+                self._comparisons / max(self._cycles * self.cores * self._lanes, 1), 4
+            ),
+            "stalls_throttle": get("throttled"),
+            "stalls_pace": get("paced") if "paced" in self._simulation.counters else 0,
+            "dropped_tuples": get("dropped_tuples"),
+            "dropped_results": self._dropped_results,
+            "queue_peak": self._peak,
+        }
+        return counters
+
+    def _capacity(self, plan: Plan, side: str) -> int:
+        window = plan.window(side)
+        if window.kind != "rows":
+            if self.window is None:
+                raise DeviceError(
+                    f"{self.name}: {side.upper()}'s window is a {window.kind} window, and hardware "
+                    "holds a number of tuples: say how many with window=N, enough for the busiest "
+                    "moment"
+                    if window.kind == "time"
+                    else f"{self.name}: {side.upper()}'s window is unbounded, and hardware holds a "
+                    "number of tuples: say how many with window=N, as many as will ever come"
+                )
+            return self.window
+        if self.window is not None and window.size > self.window:
+            raise DeviceError(
+                f"{self.name}: a window of {window.size} rows does not fit window={self.window}"
+            )
+        return self.window or window.size
+
+    def _operator(self, capacity: dict[str, int]) -> HandshakeJoin:
+        segment = max(-(-size // self.cores) for size in capacity.values())
+        if self.comparators > segment:
+            raise DeviceError(
+                f"{self.name}: comparators={self.comparators}, but a core holds {segment} tuples "
+                f"of a side: use 1 to {segment}"
+            )
+        try:
+            return HandshakeJoin(
+                self._rows,
+                chain=self.chain,
+                fan_in=self.fan_in,
+                cores=self.cores,
+                window_r=capacity["r"],
+                window_s=capacity["s"],
+                lanes=self.comparators,
+                window=self.memory,
+            )
+        except ValueError as error:
+            raise DeviceError(f"{self.name}: {error}") from None
+
+    def _columns(self, side: str, records: np.ndarray) -> dict[str, Any]:
+        """Return words, validity bits, flags and times of records by their place in a message."""
+        layout: Layout = self._plan.layout(side)
+        place = f"entry.{side}.words"
+        columns: dict[str, Any] = {}
+        for number, word in enumerate(layout.words):
+            columns[f"{place}.{word.name}"] = records[word.name]
+            if word.optional:
+                columns[f"{place}.{word.name}_valid"] = records["valid"] >> np.uint64(number) & 1
+        for number in range(len(layout.flags)):
+            bit = np.uint64(layout.flag_bit(number))
+            columns[f"{place}.f{number}"] = records["valid"] >> bit & 1
+        names = {word.name for word in self._rows.layout(side).words}
+        times = records["time"]
+        if "when" in names:
+            columns[f"{place}.when"] = times.astype(np.uint64) ^ SIGN
+        if "until" in names:
+            until = later(times, self._plan.window(side).size)
+            columns[f"{place}.until"] = until.astype(np.uint64) ^ SIGN
+        return columns
+
+    def _run(self, words: np.ndarray, *, flush: bool) -> None:
+        """Send messages and a star behind them; take what comes out until it is back."""
+        assert self._simulation
+        star = pack(self._messages, {"star": 1, "flush": int(flush)}, 1)
+        before = self._simulation.cycles
+        out = self._simulation.run(np.concatenate([words, star]), until_star=True)
+        self._cycles += self._simulation.cycles - before
+        self._unread_cycles += self._simulation.cycles - before
+        if self._simulation.get("overflow"):
+            room = self._capacities.items()
+            held = " and ".join(f"{size} of {side.upper()}" for side, size in room)
+            raise DeviceError(
+                f"{self.name}: a tuple had to leave while its window still held it; there is room "
+                f"for {held}: give more with window=N"
+            )
+        pairs = out[unpack(self._answers, out, "star") == 0]
+        self._reorder.add(
+            unpack(self._answers, pairs, "r_id").astype(np.uint32),
+            unpack(self._answers, pairs, "s_id").astype(np.uint32),
+        )
+        if self._unread_cycles > COUNTERS_LAST // self._lanes:
+            self._read_cores()
+
+    def _read_cores(self) -> None:
+        """Add up what the cores have counted; they count modulo 2^32."""
+        assert self._simulation
+        self._unread_cycles = 0
+        for core in range(self.cores):
+            self._simulation.set("selected", core)
+            self._simulation.step(4)
+            for name, attribute in (
+                ("comparisons", "_comparisons"),
+                ("dropped_results", "_dropped_results"),
+            ):
+                value = self._simulation.get(name)
+                more = (value - self._read[name][core]) & 0xFFFFFFFF
+                setattr(self, attribute, getattr(self, attribute) + more)
+                self._read[name][core] = value
+            self._peak = max(self._peak, self._simulation.get("peak"))
