@@ -300,7 +300,8 @@ class Session:
                 f"the windows hold {held} rows, all that ids of {self.query.id_bits} bits can "
                 "name: use smaller windows"
             )
-        return free
+        # A device may close arrivals only when later ones come: leave ids for those.
+        return max(1, free // 2)
 
     def _materialized(self, results: Results) -> Iterator[pa.RecordBatch]:
         wide = sum(store.bytes_per_row for store in self._stores.values())

@@ -14,12 +14,11 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from eddyline.device import Results, Tuples
-from eddyline.device.geometry import Chain, Segments
 from eddyline.device.reorder import Reorder
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Layout, Order, Plan, Window
 from eddyline.reference import STAR, Arrival, Join
-from eddyline_hw.handshake.geometry import spread
+from eddyline_hw.handshake.geometry import Chain, Segments
 
 RECORD = np.dtype([("id", "<u4"), ("time", "<i8")])
 EMPTY = Layout((), ())
@@ -135,11 +134,14 @@ def test_shares_and_bubbles():
 
 
 @given(cores=st.integers(1, 40), window=st.integers(1, 100), lockstep=st.booleans())
-def test_the_gateware_lays_windows_out_in_the_same_way(cores, window, lockstep):
-    gateware, host = spread(window, cores, lockstep=lockstep), Segments(cores, window, lockstep)
-    assert gateware.total(cores) == host.total
-    for name in ("base", "extra", "period", "bubbles"):
-        assert getattr(gateware, name) == getattr(host, name)
+def test_shares_add_up_to_the_slots(cores, window, lockstep):
+    side = Segments(cores, window, lockstep)
+    shares = [side.share(core) for core in range(cores)]
+    assert sum(shares) == side.total == side.period + side.bubbles
+    assert max(shares) == side.largest
+    assert [side.core_of(slot) for slot in range(side.total)] == [
+        core for core, share in enumerate(shares) for _ in range(share)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ import numpy as np
 
 from eddyline.clock import earlier
 from eddyline.device import Results, Tuples, no_results
-from eddyline.device.geometry import Chain
 from eddyline.device.stars import left_open, star_positions
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan, Window
+from eddyline_hw.handshake.geometry import Chain
 
 __all__ = ["Reorder"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from eddyline.clock import later
 from eddyline.device import Counters, Results, Tuples, joined, no_results
-from eddyline.device.geometry import Chain
 from eddyline.device.reorder import Reorder
 from eddyline.errors import DeviceError
 from eddyline.plan import Layout, Plan, in_rows
 from eddyline_hw.handshake.admission import Policy
+from eddyline_hw.handshake.geometry import Chain
 from eddyline_hw.handshake.operator import HandshakeJoin
 from eddyline_hw.layouts import message_layout, result_layout
 from eddyline_sim.packing import pack, unpack

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.admission import Policy
 from eddyline_hw.handshake.async_core import MOST_SENT, AsyncCore
-from eddyline_hw.handshake.geometry import spread
+from eddyline_hw.handshake.geometry import Segments
 from eddyline_hw.handshake.link import link_layout
 from eddyline_hw.handshake.source import Source
 from eddyline_hw.layouts import message_layout, result_layout
@@ -53,7 +53,7 @@ class AsyncChain(wiring.Component):
         self.cores = cores
         self.capacity = {"r": window_r, "s": window_s}
         segments = {
-            side: spread(size, cores, lockstep=False).largest
+            side: Segments(cores, size, lockstep=False).largest
             for side, size in self.capacity.items()
         }
         self.lanes = min(lanes, max(segments.values()))
@@ -104,7 +104,7 @@ class AsyncChain(wiring.Component):
                     f"a window of {size} rows of {side.upper()} is not within 1 and the capacity "
                     f"of {self.capacity[side]}"
                 )
-            share = spread(size, self.cores, lockstep=False)
+            share = Segments(self.cores, size, lockstep=False)
             values |= {
                 f"window_{side}": size,
                 f"base_{side}": share.base,

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.admission import Admission, Policy
-from eddyline_hw.handshake.geometry import spread
+from eddyline_hw.handshake.geometry import Segments
 from eddyline_hw.handshake.lockstep_core import LockstepCore
 from eddyline_hw.handshake.overflow import OverflowGuard
 from eddyline_hw.layouts import message_layout, result_layout
@@ -77,7 +77,8 @@ class LockstepChain(wiring.Component):
         self.capacity = {"r": window_r, "s": window_s}
         self.fan = fan
         segments = {
-            side: spread(size, cores, lockstep=True).largest for side, size in self.capacity.items()
+            side: Segments(cores, size, lockstep=True).largest
+            for side, size in self.capacity.items()
         }
         self.lanes = min(lanes, max(segments.values()))
         self.rows = {side: -(-slots // self.lanes) for side, slots in segments.items()}
@@ -141,7 +142,7 @@ class LockstepChain(wiring.Component):
                     f"a window of {size} rows of {side.upper()} is not within 1 and the capacity "
                     f"of {self.capacity[side]}"
                 )
-            share = spread(size, self.cores, lockstep=True)
+            share = Segments(self.cores, size, lockstep=True)
             values |= {
                 f"extra_{side}": share.extra,
                 f"period_{side}": share.period - 1,
@@ -152,7 +153,7 @@ class LockstepChain(wiring.Component):
                 row, lane = divmod(slots - 1, width)
                 values |= {f"{name}_row_{side}": row, f"{name}_lane_{side}": lane}
             if side == "r":
-                values["slots_r"] = share.total(self.cores) - 1
+                values["slots_r"] = share.total - 1
             # A step of the other side reads this one's rows.
             rows = -(-share.largest // width)
             least = max(one.interval for one in self.windows.values())
