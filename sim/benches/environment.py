@@ -48,7 +48,7 @@ class Bench:
     drivers, sinks, monitors : dict
         By the stream's prefix in Verilog, such as ``i__0``.
     random : random.Random
-        Seeded by the run.
+        Seeded by the run and the test's name.
     ports, signals : dict
         Layouts of the streams and of all other ports.
     scoreboard : Scoreboard
@@ -59,7 +59,8 @@ class Bench:
 
     def __init__(self, dut, *, idle="never", stall="never", clocks=None, periods=None):
         self.dut = dut
-        self.random = random.Random(f"{SETUP['seed']} {idle} {stall}")
+        # cocotb seeds the global generator for each test, from the run's seed and the test's name.
+        self.random = random.Random(random.getrandbits(64))
         self.scoreboard = Scoreboard(dut)
         self.cycle = 0
         self._idle = idle

@@ -70,7 +70,7 @@ def run_bench(component, *, bench, name, seed=1, parameters=None):
     __tracebackhide__ = True  # pytest shows the caller and the message
     ports = describe(component)
     executables = build(component, name)
-    setup = json.dumps({"seed": seed, "parameters": parameters or {}, "ports": ports})
+    setup = json.dumps({"parameters": parameters or {}, "ports": ports})
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as folder:
         results = Path(folder) / "results.xml"
         log = Path(folder) / "log"

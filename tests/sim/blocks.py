@@ -1,16 +1,25 @@
 # amaranth: UnusedElaboratable=no
 """The blocks under their benches, at the sizes the tests use."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from amaranth.lib import data, wiring
 
+from eddyline_hw import window as windows
+from eddyline_hw.handshake import asynchronous, matcher
+from eddyline_hw.handshake import lockstep as locksteps
+from eddyline_hw.handshake import operator as operators
 from eddyline_hw.stream import arbiter as arbiters
 from eddyline_hw.stream import broadcast as broadcasts
 from eddyline_hw.stream import buffer as buffers
 from eddyline_hw.stream import fifo as fifos
 from eddyline_hw.stream import merge as merges
 from sim.benches.run import run_bench
+from sim.benches.stalls import stalling_queues
+from tests.hw.handshake.joins import band_plan
 
 __all__ = [
     "Block", "arbiter", "broadcast_tree", "buffer", "crossing", "fifo", "merge_tree", "merger",
@@ -31,16 +40,18 @@ class Block:
     component: wiring.Component
     bench: str
     parameters: dict = field(default_factory=dict)
+    around: Callable = nullcontext  # makes a context in which the block is compiled
 
     def run(self, seed=1):
         """Run the bench; return how many cocotb tests it had."""
-        return run_bench(
-            self.component,
-            bench=f"sim.benches.{self.bench}",
-            name=type(self.component).__name__.lower(),
-            seed=seed,
-            parameters=self.parameters,
-        )
+        with self.around():
+            return run_bench(
+                self.component,
+                bench=f"sim.benches.{self.bench}",
+                name=type(self.component).__name__.lower(),
+                seed=seed,
+                parameters=self.parameters,
+            )
 
 
 def arbiter(ways, *, module=arbiters):
@@ -75,3 +86,60 @@ def merge_tree(inputs, *, fan_in, depth=2, bound, module=merges):
 def broadcast_tree(outputs, *, fan_out, module=broadcasts):
     tree = module.BroadcastTree(12, outputs=outputs, fan_out=fan_out)
     return Block(tree, "broadcast", {"outputs": outputs, "latency": tree.latency})
+
+
+def window(kind, *, slots, lanes, module=None):
+    """Make a window of the lock-step chain; ``module`` replaces that of its class."""
+    component = windows.make_window(8, slots=slots, lanes=lanes, kind=kind)
+    if module is not None:
+        cls = getattr(module, type(component).__name__)
+        memory = {} if kind == "shift" else {"memory": kind}
+        component = cls(8, slots=slots, lanes=lanes, **memory)
+    parameters = {
+        "slots": slots,
+        "lanes": lanes,
+        "latency": component.latency,
+        "interval": component.interval,
+    }
+    return Block(component, "window", parameters)
+
+
+def _chain(component, bench, sizes, **options):
+    """Put a chain, or an operator with one, under a bench that sets these sizes of windows."""
+    chain = getattr(component, "chain", component)
+    merged = chain is not component
+    parameters = {
+        "plan": component.plan.to_json(),
+        "kind": chain.kind,
+        "cores": chain.cores,
+        "lanes": chain.lanes,
+        "outputs": ["o"] if merged else [f"o__{core}" for core in range(chain.cores)],
+        "domain": "merge" if merged else "sync",
+        "settings": [
+            {"window_r": r, "window_s": s, "values": component.settings(r, s)} for r, s in sizes
+        ],
+    }
+    return Block(component, bench, parameters, **options)
+
+
+def lockstep_chain(*, window="auto", module=locksteps):
+    component = module.LockstepChain(
+        band_plan(), cores=3, window_r=8, window_s=6, lanes=2, window=window
+    )
+    return _chain(component, "chain", [(8, 6), (7, 5), (3, 4), (2, 6), (1, 1)])
+
+
+def async_chain(*, as_printed=False, stalls=True, module=asynchronous):
+    """Make an asynchronous chain, all of whose queues stall at random unless told otherwise."""
+    component = module.AsyncChain(
+        band_plan(), cores=3, window_r=5, window_s=4, lanes=2, as_printed=as_printed
+    )
+    around = partial(stalling_queues, module, matcher) if stalls else nullcontext
+    return _chain(component, "chain", [(5, 4), (4, 3), (2, 4), (1, 1)], around=around)
+
+
+def operator(chain, *, module=operators):
+    component = module.HandshakeJoin(
+        band_plan(), chain=chain, fan_in=2, cores=3, window_r=6, window_s=4, lanes=1
+    )
+    return _chain(component, "chain", [(6, 4), (5, 2)])

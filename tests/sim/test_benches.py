@@ -39,3 +39,24 @@ def test_merge_tree(inputs, fan_in, depth, bound):
 @pytest.mark.parametrize(("outputs", "fan_out"), [(3, 4), (5, 2)])
 def test_broadcast_tree(outputs, fan_out):
     blocks.broadcast_tree(outputs, fan_out=fan_out).run()
+
+
+@pytest.mark.parametrize(
+    ("kind", "slots", "lanes"), [("shift", 5, 2), ("lutram", 7, 2), ("bram", 8, 2)]
+)
+def test_window(kind, slots, lanes):
+    blocks.window(kind, slots=slots, lanes=lanes).run()
+
+
+def test_lockstep_chain():
+    blocks.lockstep_chain().run()
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_asynchronous_chain(stalls):
+    blocks.async_chain(stalls=stalls).run()
+
+
+@pytest.mark.parametrize("chain", ["lockstep", "asynchronous"])
+def test_operator(chain):
+    blocks.operator(chain).run()

@@ -1,0 +1,79 @@
+"""Queues that stall at random, to be put in place of those inside a block."""
+
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from unittest import mock
+
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
+
+from eddyline_hw.stream.fifo import Fifo
+
+__all__ = ["StallingFifo", "stalling_queues"]
+
+TAPS = (16, 15, 13, 4)  # of a maximal shift register with 16 bits
+
+
+class StallingFifo(wiring.Component):
+    """A ``Fifo`` that hides what it has for a random number of cycles, again and again.
+
+    An offer that was made is kept. Each queue has its own generator, which reset does not touch,
+    so that no two runs are alike.
+
+    Parameters and members are those of ``Fifo``.
+    """
+
+    _numbers = count(1)
+
+    def __init__(self, shape, **options):
+        self.queue = Fifo(shape, **options)
+        super().__init__(self.queue.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+
+        m.submodules.queue = queue = self.queue
+        wiring.connect(m, wiring.flipped(self.i), queue.i)
+
+        seed = next(self._numbers) * 40503 % 65535 + 1
+        state = Signal(16, init=seed, reset_less=True)
+        bit = 0
+        for tap in TAPS:
+            bit = bit ^ state[tap - 1]
+        m.d.sync += state.eq(Cat(bit, state))
+
+        # Long and short pauses alternate: some bits of the generator change slowly.
+        mood = Signal(2, reset_less=True)
+        with m.If(state[:6] == 0):
+            m.d.sync += mood.eq(state[8:10])
+        shown = Signal()
+        opens = Signal()
+        with m.Switch(mood):
+            with m.Case(0):
+                m.d.comb += opens.eq(1)
+            with m.Case(1):
+                m.d.comb += opens.eq(state[0])
+            with m.Case(2):
+                m.d.comb += opens.eq(state[:3] == 0)
+            with m.Case(3):
+                m.d.comb += opens.eq(state[:5] == 0)
+        m.d.comb += [
+            self.o.valid.eq(queue.o.valid & (opens | shown)),
+            self.o.payload.eq(queue.o.payload),
+            queue.o.ready.eq(self.o.ready & (opens | shown)),
+            self.level.eq(queue.level),
+            self.peak.eq(queue.peak),
+        ]
+        m.d.sync += shown.eq(self.o.valid & ~self.o.ready)
+
+        return m
+
+
+@contextmanager
+def stalling_queues(*modules):
+    """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile."""
+    StallingFifo._numbers = count(1)
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(mock.patch.object(module, "Fifo", StallingFifo))
+        yield
