@@ -71,7 +71,7 @@ def test_tree_neither_loses_nor_doubles_nor_reorders(depth):
     dut, m, free, held = tree(TAGGED, depth)
     entered, left = tag(m, dut)
     account(m, held, entered=entered, left=left)
-    check(m, free, depth=6, induction=1)
+    check(m, free, depth=3, induction=1)
 
 
 def epochs(m, dut):
