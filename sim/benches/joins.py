@@ -41,7 +41,7 @@ class Traffic:
 
     def _restart(self):
         self._join = Join(self._matches, *self.windows, self.plan.order)
-        self._first = dict(self.ids)
+        self._places = {"r": {}, "s": {}}  # which tuple of its side an id is, since then
         self._open = []
 
     def _matches(self, r, s):
@@ -51,6 +51,7 @@ class Traffic:
         """Let a tuple arrive."""
         number = self.ids[side]
         self.ids[side] += 1
+        self._places[side][number] = len(self._places[side])
         self._open += [
             pair for pair in self._join.arrive(Arrival(side, number, words)) if pair != STAR
         ]
@@ -67,11 +68,11 @@ class Traffic:
 
     def star(self, *, flush=False):
         """Let a punctuation arrive."""
-        counts = [self.ids[side] - self._first[side] for side in "rs"]
+        places_r, places_s = self._places["r"], self._places["s"]
         closed = [
             (r, s)
             for r, s in self._open
-            if flush or self.chain.met(r - self._first["r"], s - self._first["s"], *counts)
+            if flush or self.chain.met(places_r[r], places_s[s], len(places_r), len(places_s))
         ]
         self.epochs.append(Counter(closed))
         self._open = [pair for pair in self._open if pair not in self.epochs[-1]]
@@ -131,20 +132,24 @@ class Results:
         ]
 
 
-def difference(got, expected):
-    """Say in words how the pairs of all epochs differ; empty if they do not."""
-    lines = []
-    everything = sum(expected, Counter())
-    for number in range(max(len(got), len(expected))):
-        came = got[number] if number < len(got) else Counter()
-        due = expected[number] if number < len(expected) else Counter()
-        for pair, times in (came - due).items():
-            if pair not in everything:
-                fault = "is no result"
-            elif came[pair] > 1:
-                fault = f"came {came[pair]} times"
-            else:
-                fault = "came in the wrong place"
-            lines.append(f"before star {number}: {pair} {fault} ({times})")
-        lines += [f"before star {number}: {pair} is missing" for pair in due - came]
+def difference(got, expected, *, early=False):
+    """Say in words how the pairs of all epochs differ; empty if they do not.
+
+    With ``early``, a pair may come before an earlier star than it has to.
+    """
+    due = {pair: star for star, epoch in enumerate(expected) for pair in epoch}
+    came = {}
+    for star, epoch in enumerate(got):
+        for pair in epoch.elements():
+            came.setdefault(pair, []).append(star)
+    lines = [f"{pair} is missing" for pair in due if pair not in came]
+    for pair, stars in came.items():
+        if pair not in due:
+            lines.append(f"{pair} is no result")
+        elif len(stars) > 1:
+            lines.append(f"{pair} came {len(stars)} times")
+        elif stars[0] > due[pair]:
+            lines.append(f"{pair} came behind star {due[pair]}")
+        elif stars[0] < due[pair] and not early:
+            lines.append(f"{pair} came before star {stars[0]}, not {due[pair]}")
     return "\n".join(lines[:8])

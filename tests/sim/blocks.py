@@ -11,6 +11,7 @@ from amaranth.lib import data, wiring
 from eddyline_hw import window as windows
 from eddyline_hw.handshake import asynchronous, matcher
 from eddyline_hw.handshake import lockstep as locksteps
+from eddyline_hw.handshake import lockstep_core as cores
 from eddyline_hw.handshake import operator as operators
 from eddyline_hw.stream import arbiter as arbiters
 from eddyline_hw.stream import broadcast as broadcasts
@@ -143,3 +144,33 @@ def operator(chain, *, module=operators):
         band_plan(), chain=chain, fan_in=2, cores=3, window_r=6, window_s=4, lanes=1
     )
     return _chain(component, "chain", [(6, 4), (5, 2)])
+
+
+def core(*, window="auto", module=cores, around=nullcontext):
+    segments, lanes = {"r": 3, "s": 4}, 2
+    # The player stops one cycle after the throttle; until then rows are under way in the windows
+    # and comparators, and the step in progress has some left.
+    margin = 2 + 9
+    component = module.LockstepCore(
+        band_plan(),
+        segment_r=segments["r"],
+        segment_s=segments["s"],
+        lanes=lanes,
+        margin=margin,
+        window=window,
+    )
+    parameters = {
+        "plan": component.plan.to_json(),
+        "segments": segments,
+        "lanes": lanes,
+        "interval": max(one.interval for one in component.windows.values()),
+    }
+    return Block(component, "core", parameters, around)
+
+
+def admission(kind, *, module=None):
+    """Make a chain with windows so small that results soon outnumber what can be sent."""
+    module = module or {"lockstep": locksteps, "asynchronous": asynchronous}[kind]
+    cls = {"lockstep": "LockstepChain", "asynchronous": "AsyncChain"}[kind]
+    component = getattr(module, cls)(band_plan(), cores=2, window_r=6, window_s=6, lanes=3)
+    return _chain(component, "admission", [(6, 5)])

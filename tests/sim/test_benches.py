@@ -48,6 +48,11 @@ def test_window(kind, slots, lanes):
     blocks.window(kind, slots=slots, lanes=lanes).run()
 
 
+@pytest.mark.parametrize("window", ["shift", "lutram"])
+def test_core(window):
+    blocks.core(window=window).run()
+
+
 def test_lockstep_chain():
     blocks.lockstep_chain().run()
 
@@ -60,3 +65,8 @@ def test_asynchronous_chain(stalls):
 @pytest.mark.parametrize("chain", ["lockstep", "asynchronous"])
 def test_operator(chain):
     blocks.operator(chain).run()
+
+
+@pytest.mark.parametrize("chain", ["lockstep", "asynchronous"])
+def test_admission(chain):
+    blocks.admission(chain).run()
