@@ -18,6 +18,12 @@ from tests.conformance.cases import PREDICATES, Case, cases
 from tests.conformance.check import check, run
 
 TAKES_EVERYTHING = ("cpu", "reference")
+# Every predicate is another circuit: compiling all of them takes minutes.
+GATEWARE = {
+    "lockstep": "sim:handshake?cores=3&window=48&comparators=2",
+    "asynchronous": "sim:handshake?cores=3&window=48&comparators=2&chain=asynchronous",
+}
+SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,7 +34,7 @@ def strings_are_forgotten_early():
         yield
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 @pytest.mark.parametrize("predicate", PREDICATES)
 @settings(max_examples=40)
 @given(data=st.data())
@@ -37,12 +43,28 @@ def test_a_device_gives_what_the_definition_gives(device, predicate, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 @settings(max_examples=3000)
 @given(data=st.data())
 def test_a_device_gives_what_the_definition_gives_thoroughly(device, data):
     on = data.draw(st.sampled_from(list(PREDICATES.values())))
     check_unless_refused(device, data.draw(cases(on)))
+
+
+@pytest.mark.parametrize("device", GATEWARE)
+@settings(max_examples=60)
+@given(case=cases(PREDICATES["nested"]))
+def test_gateware_gives_what_the_definition_gives(device, case):
+    check_unless_refused(GATEWARE[device], case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", GATEWARE)
+@pytest.mark.parametrize("predicate", PREDICATES)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_gateware_gives_what_the_definition_gives_thoroughly(device, predicate, data):
+    check_unless_refused(GATEWARE[device], data.draw(cases(PREDICATES[predicate])))
 
 
 def check_unless_refused(device: str, case: Case) -> None:
@@ -62,7 +84,7 @@ def _rows(side: str, count: int, **columns) -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 @pytest.mark.parametrize("order", ["none", "outer", "inner"])
 def test_ids_that_wrap_around_many_times_still_name_the_right_rows(device, order):
     r = _rows("r", 1000, x=lambda i: i % 7, y=float, t=str)
@@ -70,7 +92,7 @@ def test_ids_that_wrap_around_many_times_still_name_the_right_rows(device, order
     check(device, Case("r.x = s.a", [r], [s], (rows(30), rows(50)), Order(order), False, id_bits=8))
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 @pytest.mark.parametrize("size", [2**63 - 1, 2**63, 2**64, 2**70])
 def test_windows_longer_than_time_itself(device, size):
     r = [{"rid": i, "ts": ts, "x": 1} for i, ts in enumerate([-(2**63), -5])]
@@ -78,7 +100,7 @@ def test_windows_longer_than_time_itself(device, size):
     check(device, Case("r.x = s.a", [r], [s], (time(size), time(size)), Order("inner"), True))
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 def test_both_sides_may_be_the_same_stream(device):
     r = _rows("r", 60, x=lambda i: i * 7 % 11, y=float, t=lambda i: str(i % 3))
     s = _rows("s", 60, a=lambda i: i * 7 % 11, b=float, u=lambda i: str(i % 3))
@@ -86,7 +108,7 @@ def test_both_sides_may_be_the_same_stream(device):
     check(device, Case(on, [r], [s], (time(20), rows(9)), Order("inner"), True))
 
 
-@pytest.mark.parametrize("device", [d for d in DEVICES if d != "reference"])
+@pytest.mark.parametrize("device", [d for d in SOFTWARE if d != "reference"])
 @pytest.mark.parametrize("order", ["inner", "inner:4", "outer:7"])
 def test_windows_larger_than_a_block_of_the_engine(device, order):
     """Several blocks, groups and jobs, against the slow device on the same words."""
@@ -150,7 +172,7 @@ def test_the_suite_notices_a_window_that_is_off_by_one(monkeypatch):
         check("cpu", Case("r.x = s.a", [r], [s], (rows(3), rows(3)), Order("none"), False))
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", SOFTWARE)
 def test_pulling_goes_on_where_nothing_was_found(device, monkeypatch):
     """Work without pairs or stars must not look like the end of the work."""
     from eddyline.device import cpu

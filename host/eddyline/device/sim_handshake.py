@@ -28,6 +28,9 @@ MOST_PAIRS = 1 << 20
 COUNTERS_LAST = 1 << 26
 # A time stamp as an unsigned number.
 SIGN = np.uint64(1 << 63)
+# Simulations that are not in use, by design: elaborating one again takes seconds.
+_IDLE: dict[tuple[object, ...], tuple[HandshakeJoin, Simulation]] = {}
+MOST_IDLE = 16
 
 
 class HandshakeDevice:
@@ -92,11 +95,15 @@ class HandshakeDevice:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._simulation:
-            self._simulation.close()
+        self._put_away()
 
     def configure(self, plan: Plan) -> None:
         capacity = {side: self._capacity(plan, side) for side in "rs"}
+        if self.admission == "drop_new" and plan.order.kind != "none":
+            raise DeviceError(
+                f"{self.name}: with admission=drop_new nobody knows which tuples are missing, and "
+                f"so not when an arrival is complete: order {plan.order.kind} cannot be restored"
+            )
         self._plan = plan
         # Sequence numbers travel instead of row ids: the host counts modulo 2^32 as well.
         self._rows = replace(in_rows(plan, max(capacity.values())), id_bits=32)
@@ -104,27 +111,19 @@ class HandshakeDevice:
             side: plan.window(side).size if plan.window(side).kind == "rows" else capacity[side]
             for side in "rs"
         }
-        operator = self._operator(capacity)
-        settings = operator.settings(
+        self._operator, self._simulation = self._take_out(capacity)
+        settings = self._operator.settings(
             sizes["r"],
             sizes["s"],
             policy=Policy[self.admission.upper()],
             keep_r=plan.window_r.kind == "unbounded",
             keep_s=plan.window_s.kind == "unbounded",
         )
-        self._lanes = operator.chain.lanes
-        self._capacities = capacity
-        if self._simulation:
-            self._simulation.close()
-        self._simulation = Simulation(
-            operator,
-            name=f"handshake-{self.chain}-{self.cores}x{self._lanes}",
-            trace=self.trace,
-            progress=self.progress,
-        )
         for name, value in settings.items():
             self._simulation.set(name, value)
         self._simulation.reset()
+        self._lanes = self._operator.chain.lanes
+        self._capacities = capacity
         self._reorder = Reorder(
             plan,
             Chain(self.cores, sizes["r"], sizes["s"], self.chain),
@@ -141,6 +140,8 @@ class HandshakeDevice:
         self._peak = 0
 
     def push(self, tuples: Tuples) -> None:
+        if not len(tuples):
+            return
         ends = [*range(self._slice, len(tuples), self._slice), len(tuples)]
         cuts = [0, 0]
         for begin, end in zip([0, *ends], ends, strict=False):
@@ -228,7 +229,36 @@ class HandshakeDevice:
             )
         return self.window or window.size
 
-    def _operator(self, capacity: dict[str, int]) -> HandshakeJoin:
+    def _take_out(self, capacity: dict[str, int]) -> tuple[HandshakeJoin, Simulation]:
+        """Return a simulation of the design, built now unless there is an idle one."""
+        self._put_away()
+        same = (self.cores, self.comparators, self.chain, self.fan_in, self.memory)
+        plan = self._rows
+        self._design = (*same, *capacity.values(), plan.r, plan.s, plan.predicate)
+        if self._design in _IDLE and not self.trace:
+            return _IDLE.pop(self._design)
+        operator = self._elaborated(capacity)
+        simulation = Simulation(
+            operator,
+            name=f"handshake-{self.chain}-{self.cores}x{operator.chain.lanes}",
+            trace=self.trace,
+            progress=self.progress,
+        )
+        return operator, simulation
+
+    def _put_away(self) -> None:
+        """Keep the simulation for the next device of the same design."""
+        if not self._simulation:
+            return
+        if self.trace or self._design in _IDLE:
+            self._simulation.close()
+        else:
+            _IDLE[self._design] = (self._operator, self._simulation)
+            while len(_IDLE) > MOST_IDLE:
+                _IDLE.pop(next(iter(_IDLE)))[1].close()
+        self._simulation = None
+
+    def _elaborated(self, capacity: dict[str, int]) -> HandshakeJoin:
         segment = max(-(-size // self.cores) for size in capacity.values())
         if self.comparators > segment:
             raise DeviceError(
