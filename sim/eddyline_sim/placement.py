@@ -118,9 +118,9 @@ def _hops(path: Sequence[dict]) -> Iterable[Hop]:
 
 
 def _own_name(name: str) -> str:
-    """Remove the instance of the wrapper, and what synthesis has added to a signal's name."""
+    """Remove the instance of the wrapper, and what the tools have added to a signal's name."""
     cells = "TRELLIS_[A-Z0-9]+|LUT4|CCU2C|PFUMX|L6MUX21|DP16KD|DPR16X4|MULT18X18D"
-    return re.sub(rf"^dut\.|(_({cells})_|\$).*", "", name)
+    return re.sub(rf"^dut\.|_({cells})_.*|\$[A-Z][A-Z0-9_]*$", "", name)
 
 
 def _domain(net: str) -> str:
