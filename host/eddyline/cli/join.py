@@ -11,15 +11,17 @@ alternately, R first, and what remains of the longer side follows.
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.cli.interrupts import Interrupts
-from eddyline.cli.progress import Progress, grouped
+from eddyline.cli.progress import Notice, Progress, grouped
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
 from eddyline.device import Device
 from eddyline.device.discovery import open_device
@@ -29,11 +31,22 @@ from eddyline.session import BATCH, Session
 
 __all__ = ["add_arguments", "run"]
 
+SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     parser.add_argument(
         "--device", default="auto", help="where to join; see 'eddyline devices' (default: auto)"
+    )
+    parser.add_argument(
+        "--clock",
+        type=frequency,
+        metavar="FREQUENCY",
+        help="clock of a simulated device, such as 130MHz: gives its tuples per second",
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="waveforms of a simulated device, as .fst or .vcd"
     )
     parser.add_argument(
         "--batch",
@@ -60,8 +73,15 @@ def run(args: argparse.Namespace) -> int:
     r, s = sources_of(args)
     query = query_of(args, r, s)
     outcome, code, pairs = "", 0, 0
+    notice = Notice()
     with ExitStack() as stack:
-        device = stack.enter_context(open_device(args.device))
+        device = stack.enter_context(
+            open_device(
+                args.device,
+                trace=Path(args.trace) if args.trace else None,
+                progress=notice.show,
+            )
+        )
         late: dict[str, Sink] = {}
 
         def divert(side: str, rows: pa.RecordBatch) -> None:
@@ -69,7 +89,10 @@ def run(args: argparse.Namespace) -> int:
                 with interrupts.held():
                     late[side].write(rows)
 
-        session = Session(query, r, s, device, batch=args.batch, on_late=divert)
+        try:
+            session = Session(query, r, s, device, batch=args.batch, on_late=divert)
+        finally:
+            notice.clear()
         interrupts = stack.enter_context(Interrupts())
         began = time.perf_counter()
         try:
@@ -97,7 +120,12 @@ def run(args: argparse.Namespace) -> int:
             raise
         seconds = time.perf_counter() - began
         report = _report(session, device, pairs, seconds)
+    if args.clock and "cycles_per_tuple" in report:
+        report["clock_hz"] = args.clock
+        report["tuples_per_second"] = round(args.clock / max(report["cycles_per_tuple"], 1e-9))
     print(outcome + _summary(report, late_counts=query.lateness is not None), file=sys.stderr)
+    if "cycles" in report:
+        print(_hardware_summary(report), file=sys.stderr)
     if args.json:
         print(json.dumps(report))
     return code
@@ -108,6 +136,8 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError("--json prints its summary on stdout, so the pairs need -o FILE")
     if args.batch < 1:
         raise QueryError(f"a batch of {args.batch} rows holds nothing: use 1 or more")
+    if args.trace and Path(args.trace).suffix not in (".fst", ".vcd"):
+        raise QueryError(f"waveforms {args.trace!r}: the name must end in .fst or .vcd")
     outputs = [name for name in (args.output, args.late_r, args.late_s) if name not in (None, "-")]
     for number, name in enumerate(outputs):
         output_format(name)
@@ -143,3 +173,28 @@ def _summary(report: dict[str, Any], *, late_counts: bool) -> str:
         f"{grouped(report['pairs'])} pairs on {report['device']} in {report['seconds']:.2f} s "
         f"({grouped(report['rows_per_second'])} rows/s){late}"
     )
+
+
+def _hardware_summary(report: dict[str, Any]) -> str:
+    """Say what the cycles were spent on, and what was lost where losing was allowed."""
+    text = (
+        f"{grouped(report['cycles'])} cycles, {report['cycles_per_tuple']:.2f} per tuple, "
+        f"comparators busy {report['comparator_duty']:.1%}"
+    )
+    if "clock_hz" in report:
+        text += (
+            f"; {grouped(report['tuples_per_second'])} tuples/s at {report['clock_hz'] / 1e6:g} MHz"
+        )
+    for name, what in (("dropped_tuples", "tuples"), ("dropped_results", "results")):
+        if report[name]:
+            text += f"\nwarning: {grouped(report[name])} {what} were dropped, as admission allows"
+    return text
+
+
+def frequency(text: str) -> float:
+    """Read a frequency in hertz, with or without a unit."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(k|M|G)?(Hz)?\s*", text, re.IGNORECASE)
+    value = float(match[1]) * SCALES[(match[2] or "").lower()] if match else 0.0
+    if not value:
+        raise argparse.ArgumentTypeError(f"cannot read the clock {text!r}: write it as 130MHz")
+    return value

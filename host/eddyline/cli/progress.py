@@ -10,7 +10,7 @@ from typing import Self
 from eddyline.io.source import Source
 from eddyline.session import Session
 
-__all__ = ["Progress", "grouped"]
+__all__ = ["Notice", "Progress", "grouped"]
 
 SECONDS = 0.2
 
@@ -64,3 +64,18 @@ class Progress:
             f"{bar}{grouped(rows)} rows  {grouped(round(rows / max(seconds, 1e-9)))} rows/s  "
             f"{grouped(totals.pairs)} matches"
         )
+
+
+class Notice:
+    """Say on stderr what is being made ready: on a terminal one line that changes, else lines."""
+
+    def show(self, text: str) -> None:
+        if not sys.stderr.isatty():
+            print(text, file=sys.stderr, flush=True)
+            return
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -92,12 +93,26 @@ def automatic() -> str | None:
     return next((name for name, kind in DEVICES.items() if kind.missing() is None), None)
 
 
-def open_device(spec: str = "auto") -> Device:
+def open_device(
+    spec: str = "auto",
+    *,
+    trace: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Device:
     """Return the device called ``spec``; enter it to use it.
 
     ``spec`` is a kind, such as ``cpu``, or a variant of one, such as ``sim:handshake``, with
     options after it: ``cpu?threads=1``, ``sim:handshake?cores=16&chain=asynchronous``. ``auto``
     takes the fastest kind that is here.
+
+    Parameters
+    ----------
+    spec : str
+        Kind and options.
+    trace : path, optional
+        Where a simulator writes its waveforms.
+    progress : function of a text, optional
+        Is told how a device gets ready, where that takes long.
 
     Raises
     ------
@@ -115,7 +130,14 @@ def open_device(spec: str = "auto") -> Device:
     why = kind.missing()
     if why:
         raise MachineError(f"device {name!r} is not available here: {why}")
-    options = _options(name, query, kind.options())
+    options: dict[str, Any] = dict(_options(name, query, kind.options()))
+    keywords = inspect.signature(kind.load()).parameters
+    if trace and "trace" not in keywords:
+        simulators = ", ".join(one for one in DEVICES if one.startswith("sim:"))
+        raise DeviceError(f"device {name!r} has no waveforms to trace (try: {simulators})")
+    for keyword, value in (("trace", trace), ("progress", progress)):
+        if value and keyword in keywords:
+            options[keyword] = value
     try:
         return kind.load()(**options)
     except ValueError as error:

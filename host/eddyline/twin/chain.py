@@ -58,6 +58,8 @@ class Chain(Model):
         Of the scheduler.
     depth : int
         Tuples, drains and stars that a channel takes; it then holds up to ``2 * depth`` messages.
+    slack : int
+        As for :class:`Core`; for windows of rows, 0 is enough.
     as_printed : bool
         The paper's listing to the letter; its results are wrong.
     """
@@ -72,6 +74,7 @@ class Chain(Model):
         *,
         seed: int = 0,
         depth: int = 2,
+        slack: int = ALL,
         as_printed: bool = False,
     ):
         super().__init__(cores, matches, window_r, window_s, capacity)
@@ -93,6 +96,7 @@ class Chain(Model):
                 ),
                 partial(self._compare, place),
                 credit=depth,
+                slack=slack,
                 as_printed=as_printed,
             )
             for place in range(cores)

@@ -99,7 +99,7 @@ class HandshakeTwin:
         self._live: tuple[deque[int], deque[int]] = (deque(), deque())
         self._totals = {"tuples": 0, "results": 0}
         self._reports = [(0, 0)] * self.processes
-        self._workers.broadcast(Code.CONFIGURE, data=plan.to_json().encode())
+        self._workers.broadcast(Code.CONFIGURE, self.block, data=plan.to_json().encode())
         self._workers.answers(Code.READY)
 
     def push(self, tuples: Tuples, /) -> tuple[np.ndarray, np.ndarray]:

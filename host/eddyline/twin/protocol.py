@@ -86,13 +86,18 @@ class Core:
     place, cores : int
         Position in the chain, from the left, and its length.
     shares : pair of int
-        Weight of R and of S that may stay here. On the last core of a side it has no effect.
+        Weight of R and of S that may stay here. The last core of a side keeps what it gets.
     outboxes : pair of Outbox
-        Channels to the left and to the right neighbour.
+        Channels to the left and to the right neighbour; at an end, acknowledgements to the source
+        of a stream, which may ignore them.
     compare : function of an item and the items it meets
         The local join. The item is stored right after the call.
     credit : int
         Most items of a side in flight to the next core, at least 1.
+    slack : int
+        How much less than its share the last core of a side may be left with by an
+        acknowledgement from the end of the chain, which otherwise waits. Without a limit, a chain
+        that is fed as fast as it takes tuples keeps them in its middle and idles at its ends.
     as_printed : bool
         Follow the listing to the letter, errors and all.
 
@@ -113,16 +118,17 @@ class Core:
         compare: Callable[[Item, list[Item]], None],
         *,
         credit: int = ALL,
+        slack: int = ALL,
         as_printed: bool = False,
     ):
         if credit < 1:
             raise ValueError(f"credit must be at least 1, not {credit}")
-        self.entry = (place == 0, place == cores - 1)
         self.exit = (place == cores - 1, place == 0)
         self.share = list(shares)
         self.outboxes = outboxes
         self.compare = compare
         self.credit = credit
+        self.slack = slack
         self.as_printed = as_printed
         self.held: tuple[deque[Item], deque[Item]] = (deque(), deque())
         self.sent = [0, 0]
@@ -136,7 +142,7 @@ class Core:
     def accepts(self, port: int, message: Message) -> bool:
         """Say whether the message at the head of a queue can be processed now."""
         if message.kind is Kind.ACK:
-            return self.as_printed or bool(self.held[1 - port])
+            return self.as_printed or self._removable(1 - port)
         if self._starred[port]:
             return False
         if message.kind is Kind.DRAIN:
@@ -183,6 +189,12 @@ class Core:
             return True
         return False
 
+    def _removable(self, side: int) -> bool:
+        if not self.exit[side] or not self.held[side]:
+            return bool(self.held[side])
+        left = self.unsent_weight[side] - self.held[side][0].weight
+        return left >= self.share[side] - self.slack
+
     def _meet(self, side: int, item: Item) -> None:
         other = 1 - side
         skipped = self.sent[other] if side == S and not self.as_printed else 0
@@ -190,8 +202,7 @@ class Core:
         self.held[side].append(item)
         self.unsent_weight[side] += item.weight
         self._marked[side] += 1
-        if not self.entry[side]:
-            self.outboxes[side].append(Message(Kind.ACK))
+        self.outboxes[side].append(Message(Kind.ACK))
 
     def _remove(self, side: int) -> None:
         if not self.held[side]:

@@ -24,6 +24,9 @@ __all__ = ["main"]
 
 # Blocks in flight to a neighbour: enough to hide a change of process.
 CREDIT = 4
+# Blocks that the last core may lack of its share. At rest it lacks at most two: one that has not
+# entered yet, one for rounding; see Core.
+SLACK = 4
 RESULTS = 8192
 
 
@@ -107,7 +110,10 @@ class AsynchronousWorker(Worker):
 
     def configure(self, packet: Packet) -> None:
         # The dispatcher says what the shares are before it sends the first block.
-        self._core = Core(self.place, self.cores, (0, 0), self.ports, self.compare, credit=CREDIT)
+        self._core = Core(
+            self.place, self.cores, (0, 0), self.ports, self.compare,
+            credit=CREDIT, slack=SLACK * packet.a,
+        )  # fmt: skip
         self.held = self._core.held
         self._heads: list[Message | None] = [None, None]
         super().configure(packet)
@@ -170,6 +176,8 @@ class LockStepWorker(Worker):
             assert item is not None
             self.compare(item, list(self.held[1 - side]))
             own.append(item)
+            if self.exit[1 - side]:
+                self.ports[side].send(Code.ACK)
         # At its last core a block has met all that came before; if nothing new needs it, it goes.
         while self.exit[side] and own and own[0].number < until:
             own.popleft()

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 # Milliseconds between looks at workers that send nothing.
 GLANCE = 200
+# Blocks that may wait at an end of the chain. With more, an end core holds less than its share: it
+# must not remove a tuple before those have entered that came before it at the other end.
+WAITING = 4
 # Seconds in which the worker that ended first is told from those that followed it.
 ENDING = 0.3
 
@@ -65,6 +68,7 @@ class Workers:
             if link not in mine:
                 link.close()
         self.ends = (Channel(mine[0]), Channel(mine[1]))
+        self._entering = [0, 0]
         self._controls = [Channel(link) for link in mine[2:]]
         self.pairs: list[np.ndarray] = []
         logger.info("started %d workers: %s", count, self.pids)
@@ -81,8 +85,9 @@ class Workers:
         """Send a message into the chain; wait, and collect results, while it is full."""
         self._check()
         try:
-            while not self.ends[end].room():
+            while not self.ends[end].room() or (message.item and self._entering[end] >= WAITING):
                 self._wait(GLANCE)
+            self._entering[end] += message.item is not None
             self.ends[end].append(message)
         except Gone:
             self._fail()
@@ -115,14 +120,14 @@ class Workers:
 
     def _wait(self, patience: int) -> list[tuple[int, Packet]]:
         poll = select.poll()
-        for control in self._controls:
-            poll.register(control, select.POLLIN)
         for channel in (*self.ends, *self._controls):
-            if channel.unsent:
-                poll.register(channel, select.POLLOUT | select.POLLIN)
+            poll.register(channel, select.POLLIN | (select.POLLOUT if channel.unsent else 0))
         ready = {number for number, _ in poll.poll(patience)}
         if not ready and any(worker.poll() is not None for worker in self._workers):
             raise Gone
+        for end in (0, 1):
+            while self.ends[end].fileno() in ready and self.ends[end].receive():
+                self._entering[end] -= 1  # an acknowledgement: nothing else comes out here
         others = []
         for place, control in enumerate(self._controls):
             while control.fileno() in ready and (packet := control.receive()):
