@@ -7,6 +7,7 @@ A schedule then gives each node a stage so that the slowest stage is as quick as
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
@@ -72,12 +73,7 @@ class PredicatePipeline(wiring.Component):
             raise ValueError(f"Chunk needs at least 1 bit, not {chunk!r}")
         self.predicate = predicate
         self.stages = self.latency = stages
-        found = []
-        for width in (chunk,) if chunk else CHUNKS:
-            root = _Lowering(r, s, width).lower(predicate)
-            found.append((root, *_schedule(root, stages)))
-        quickest = min(slowest for *_, slowest in found)
-        self._root, self._stage_of, _ = next(one for one in found if one[2] <= WORTH * quickest)
+        self._root, self._stage_of = _compile(predicate, r, s, stages, chunk)
         super().__init__({"r": In(side_layout(r)), "s": In(side_layout(s)), "match": Out(1)})
 
     def elaborate(self, platform):
@@ -270,6 +266,19 @@ class _Lowering:
         upper_reversed = self.at_most(r, s, middle, stop, not swapped)
         lower = self.at_most(r, s, start, middle, swapped)
         return _Merged((upper, upper_reversed, lower))
+
+
+@lru_cache(maxsize=64)  # a chain has hundreds of equal pipelines
+def _compile(predicate, r, s, stages, chunk):
+    """Return the root of the graph and the stage of every node."""
+    found = []
+    for width in (chunk,) if chunk else CHUNKS:
+        root = _Lowering(r, s, width).lower(predicate)
+        found.append((root, *_schedule(root, stages)))
+    quickest = min(slowest for *_, slowest in found)
+    return next(
+        (root, stage_of) for root, stage_of, slowest in found if slowest <= WORTH * quickest
+    )
 
 
 def _gate(conjunction, parts):
