@@ -103,6 +103,27 @@ def test_hundreds_of_schedules():
         assert run(chain, given) == by_definition(given, *windows), seed
 
 
+@given(window_r=ROWS, window_s=ROWS, depth=st.integers(1, 4), slack=st.integers(0, 2), **COMMON)
+def test_acknowledgements_may_wait_until_the_last_core_has_its_share(
+    sides, cores, seed, flush_at, window_r, window_s, depth, slack
+):
+    given = arrivals(sides, random.Random(seed))
+    chain = Chain(cores, band, window_r, window_s, seed=seed, depth=depth, slack=slack)
+    assert run(chain, given, flush_at) == by_definition(given, window_r, window_s, flush_at)
+
+
+def test_with_slack_the_load_is_even():
+    """Unlike without: there, tuples pile up in the middle of a chain that is always full."""
+
+    def spread(**options):
+        chain = Chain(4, band, rows(40), rows(40), seed=1, **options)
+        run(chain, arrivals("rs" * 400, random.Random(1)))
+        counts = Counter(comparison.core for comparison in chain.comparisons)
+        return max(counts.values()) / min(counts.values())
+
+    assert spread(slack=0) < 1.25 < spread()
+
+
 def test_no_comparison_is_made_twice_or_outside_the_windows():
     for seed in range(50):
         rng = random.Random(seed)
