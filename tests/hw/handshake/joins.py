@@ -2,32 +2,19 @@
 
 import random
 
-import pyarrow as pa
-
-from eddyline.plan import Compare, Layout, Order, Plan, Window, Word, in_rows
+from eddyline.plan import All, Compare, Layout, Order, Plan, Window, Word, in_rows
 from eddyline.reference import STAR, Arrival, Join
 
-__all__ = ["band_plan", "expected", "message", "random_arrivals", "time_plan"]
+__all__ = ["band_plan", "expected", "message", "random_arrivals", "timed_arrivals"]
 
 
 def band_plan(width=8, id_bits=10):
     """``s.lo <= r.x <= s.hi``, windows set at run time."""
-    from eddyline.plan import All
-
     r = Layout((Word("x", width, False, "r.x"),), ())
     s = Layout((Word("lo", width, False, "s.lo"), Word("hi", width, False, "s.hi")), ())
     predicate = All((Compare(0, "ge", 0), Compare(0, "le", 1)))
     rows = Window("rows", 4)
     return Plan(r, s, predicate, rows, rows, Order("none"), False, id_bits)
-
-
-def time_plan(age_r, age_s):
-    """Everything matches that is young enough."""
-    from eddyline.plan import All
-
-    empty = Layout((), ())
-    windows = (Window("time", age_r), Window("time", age_s))
-    return in_rows(Plan(empty, empty, All(()), *windows, Order("none"), True, 10), 4)
 
 
 def random_arrivals(count, *, seed, values=8, r_share=0.5):
@@ -66,3 +53,19 @@ def expected(plan, arrivals, window_r, window_s):
     for side, number, words in arrivals:
         pairs += join.arrive(Arrival(side, number, words, 0))
     return [pair for pair in [*pairs, *join.end()] if pair != STAR]
+
+
+def timed_arrivals(count, *, age):
+    """Return a plan in which all matches that is at most ``age`` apart, messages and the pairs."""
+    empty = Layout((), ())
+    window = Window("time", age)
+    plan = in_rows(Plan(empty, empty, All(()), window, window, Order("none"), True, 10), 1)
+    join = Join(lambda r, s: True, window, window, Order("none"))
+    messages, pairs, numbers = [], [], {"r": 0, "s": 0}
+    for when in range(count):
+        side = "rs"[when % 3 == 0]
+        words = {"when": when, "until": when + age}
+        messages.append(message(side, numbers[side], words))
+        pairs += join.arrive(Arrival(side, numbers[side], {}, when))
+        numbers[side] += 1
+    return plan, messages, [pair for pair in [*pairs, *join.end()] if pair != STAR]
