@@ -23,6 +23,18 @@ lint: .venv/ready    ## style, format and types
 	$(RUN)ruff format --check .
 	$(RUN)mypy
 
+formal: .venv/ready  ## prove the stream blocks and a small chain
+	$(RUN)pytest -q -n 2 tests/formal
+
+mutants: .venv/ready ## show that every bench notices a broken design
+	$(RUN)pytest -q -n 2 tests/sim/test_mutants.py
+
+synth: .venv/ready   ## place a four-core chain of each kind on an ECP5: clock, size, critical path
+	$(RUN)python -m eddyline_sim.synthesis handshake-lockstep-4 handshake-asynchronous-4
+
+waves: .venv/ready   ## join a few rows on a simulated chain and write waves.fst
+	$(RUN)python -m eddyline.cli.waves
+
 bench: .venv/ready   ## measure, as ratios against a peer in the same run
 	$(RUN)python -m bench
 
@@ -30,7 +42,7 @@ dist: .venv/ready    ## build the wheel into dist/
 	$(RUN)uv build --quiet --wheel --out-dir dist
 
 clean:               ## remove what make has made
-	rm -rf .venv dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist demo waves.fst .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv is pinned by the lock like everything else; pip only brings the first copy of it.
@@ -41,4 +53,4 @@ clean:               ## remove what make has made
 	@.venv/bin/uv sync --quiet --frozen --all-extras --python .venv/bin/python
 	@touch $@
 
-.PHONY: help demo test test-all lint bench dist clean
+.PHONY: help demo test test-all lint formal mutants synth waves bench dist clean
