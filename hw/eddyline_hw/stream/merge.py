@@ -19,11 +19,13 @@ class Merger(wiring.Component):
     """Merge several streams into one without starving any of them.
 
     An input that has just been served goes to the back of the line, so a pending payload waits
-    for at most ``ways - 1`` others. Throughput is one payload per cycle; latency is one cycle.
+    for at most ``ways - 1`` others. Throughput is one payload per cycle whatever the inputs do: an
+    output cycle stays empty only if no payload was waiting in the cycle before. Latency is two
+    cycles, one to choose and one to take.
 
     If the payload has a field ``star``, stars are barriers: an input whose next payload is a star
     is not served until every input shows one; then all are taken in one cycle and leave as one
-    star. No payload crosses its star.
+    star. No payload crosses its star. A star costs two cycles besides its own.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class Merger(wiring.Component):
     -------
     i : ``In(stream.Signature(shape)).array(ways)``
         Inputs. At most one is accepted per cycle, or all of them if all show a star. ``ready``
-        depends on ``valid`` of all inputs and on ``o.ready``.
+        depends on ``o.ready`` and on the star of the same input.
     o : ``Out(stream.Signature(shape))``
         Merged output, from flip-flops. Order is kept within an input, not across inputs. A star
         has the payload of input 0.
@@ -54,6 +56,11 @@ class Merger(wiring.Component):
                 "o": Out(stream.Signature(shape)),
             }
         )
+        # Whose payload is taken is decided a cycle ahead, so that the wide multiplexer is steered
+        # by flip-flops. An offer that is seen and not taken is still there in the next cycle; of
+        # the input that is being taken from nothing is known, but the arbiter puts it last.
+        self._turn = Signal(ways)
+        self._barrier = Signal()  # every input shows a star
         self._payload = Signal(shape, reset_less=True)
 
     def elaborate(self, platform):
@@ -61,38 +68,44 @@ class Merger(wiring.Component):
 
         m.submodules.arbiter = arbiter = RoundRobinArbiter(self.ways)
 
-        free = Signal()
+        heads = Signal(self.ways)  # inputs whose next payload is no star
         stars = Signal(self.ways)
-        barrier = Signal()  # every input shows a star
+        barrier = self._barrier
+        free = Signal()
+        served = Signal()
 
         if self.punctuated:
-            m.d.comb += [
-                stars.eq(Cat(port.valid & port.payload.star for port in self.i)),
-                barrier.eq(stars.all()),
-            ]
+            m.d.comb += stars.eq(Cat(port.valid & port.payload.star for port in self.i))
         m.d.comb += [
+            heads.eq(Cat(port.valid for port in self.i) & ~stars),
             free.eq(~self.o.valid | self.o.ready),
-            arbiter.requests.eq(Cat(port.valid for port in self.i) & ~stars),
+            served.eq((self._turn & heads).any() | barrier),
+            arbiter.requests.eq(heads),
             arbiter.advance.eq(free),
             self.o.payload.eq(self._payload),
         ]
-        for port, granted in zip(self.i, arbiter.grant, strict=True):
+        for port, granted in zip(self.i, self._turn & ~stars, strict=True):
             m.d.comb += port.ready.eq((granted | barrier) & free)
 
         chosen = Signal(self.ways)
-        m.d.comb += chosen.eq(arbiter.grant | barrier)
+        m.d.comb += chosen.eq(self._turn | barrier)
         merged = reduce(
             or_,
             (
-                Value.cast(port.payload) & one.replicate(len(Value.cast(port.payload)))
-                for port, one in zip(self.i, chosen, strict=True)
+                Value.cast(port.payload) & mine.replicate(len(Value.cast(port.payload)))
+                for port, mine in zip(self.i, chosen, strict=True)
             ),
         )
         with m.If(free):
-            m.d.sync += [
-                self.o.valid.eq((arbiter.requests != 0) | barrier),
-                Value.cast(self._payload).eq(merged),
-            ]
+            m.d.sync += [self.o.valid.eq(served), Value.cast(self._payload).eq(merged)]
+
+        # A turn that was for nothing passes on even while the output stalls.
+        with m.If(~served):
+            m.d.comb += arbiter.advance.eq(1)
+        with m.If(free | ~served):
+            m.d.sync += [self._turn.eq(arbiter.grant), barrier.eq(stars.all())]
+            with m.If(barrier):
+                m.d.sync += barrier.eq(0)
 
         return m
 
@@ -130,8 +143,8 @@ class MergeTree(wiring.Component):
     levels : int
         Largest number of mergers between an input and the output: ``ceil(log(inputs, fan_in))``.
     latency : int
-        Largest number of cycles from an input to the output of an idle tree: 2 per level with
-        buffers, 3 with deeper queues, and 1 for a single input, which has a buffer only.
+        Largest number of cycles from an input to the output of an idle tree: 3 per level with
+        buffers, 4 with deeper queues, and 1 for a single input, which has a buffer only.
     """
 
     def __init__(self, shape, *, inputs, fan_in=4, depth=2):
@@ -146,7 +159,7 @@ class MergeTree(wiring.Component):
         self.fan_in = fan_in
         self.depth = depth
         self.levels = height(inputs, fan_in)
-        self.latency = self.levels * (2 if depth == 2 else 3) or 1
+        self.latency = self.levels * (3 if depth == 2 else 4) or 1
         super().__init__(
             {
                 "i": In(stream.Signature(shape)).array(inputs),
