@@ -40,7 +40,7 @@ async def start(dut, setting, *, idle="never", stall="never"):
     return bench, traffic, Results(bench, OUTPUTS)
 
 
-async def run(bench, traffic, results, *, limit):
+async def run(bench, traffic, results):
     """Send everything, wait for the last star and compare."""
     outputs = [bench.monitors[name] for name in OUTPUTS]
 
@@ -56,7 +56,7 @@ async def run(bench, traffic, results, *, limit):
     bench.send("i", traffic.messages)
     await bench.until(
         lambda: results.stars == len(traffic.epochs),
-        limit=limit,
+        limit=1000 + 50 * len(traffic.messages),
         what=f"star {len(traffic.epochs)}",
     )
     await bench.cycles(20)
@@ -92,7 +92,7 @@ async def every_pair_comes_once(dut, setting, patterns):
                 traffic.star()
         traffic.star(flush=random.random() < 0.6)
     traffic.star(flush=True)
-    await run(bench, traffic, results, limit=20_000)
+    await run(bench, traffic, results)
 
 
 @cocotb.test()
@@ -108,7 +108,7 @@ async def the_first_tuples_meet_and_a_flush_of_nothing_is_answered(dut, setting)
     traffic.star(flush=True)
     traffic.tuple("r", {"x": 1})
     traffic.star(flush=True)
-    await run(bench, traffic, results, limit=2000)
+    await run(bench, traffic, results)
 
 
 @cocotb.test()
@@ -118,7 +118,7 @@ async def all_match_and_nothing_is_lost(dut, setting):
     for _ in range(80):
         traffic.random_tuple(random, values=1)
     traffic.star(flush=True)
-    await run(bench, traffic, results, limit=20_000)
+    await run(bench, traffic, results)
 
 
 @cocotb.test(skip=KIND != "lockstep")

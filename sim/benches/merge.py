@@ -71,17 +71,19 @@ async def busy_inputs_take_turns_and_fill_every_cycle(dut):
     sent = [[{"way": way, "number": n} for n in range(count)] for way in range(WAYS)]
     if STARS:
         sent = [[{"star": 0} | payload for payload in payloads] for payloads in sent]
-    order = []
+    order, cycles = [], []
     bench.monitors["o"].add_callback(lambda payload: order.append(payload["way"]))
+    bench.monitors["o"].add_callback(lambda _: cycles.append(bench.cycle))
     bench.scoreboard.add_merged(bench.monitors["o"], sent, is_star)
     for way, payloads in enumerate(sent):
         bench.send(f"i__{way}", payloads)
-    await bench.until(lambda: order, limit=40, what="the first payload")
-    await bench.finish(limit=count * WAYS, quiet=1)
+    await bench.finish(limit=4 * count * WAYS + 40)
     busy = order[: count * WAYS // 2]
     for start in range(len(busy) - BOUND):
         starved = set(range(WAYS)) - set(busy[start : start + BOUND])
         assert not starved, f"inputs {starved} starved among {busy[start : start + BOUND]}"
+    took = cycles[-1] - cycles[0] + 1
+    assert took == len(cycles), f"{len(cycles)} payloads took {took} cycles"
 
 
 @cocotb.test()
@@ -89,6 +91,7 @@ async def busy_inputs_take_turns_and_fill_every_cycle(dut):
 async def an_input_alone_has_every_cycle(dut, way):
     bench = Bench(dut)
     await bench.start()
+    cover(bench)
     sent = [({"star": 0} if STARS else {}) | {"way": way, "number": n} for n in range(30)]
     bench.expect("o", sent)
     bench.send(f"i__{way}", sent)

@@ -38,7 +38,7 @@ class BenchFailed(AssertionError):
         super().__init__("\n".join([headline, *(lines or [log[-6000:]])]))
 
 
-def run_bench(component, *, bench, name, seed=1, parameters=None):
+def run_bench(component, *, bench, name, seed=1, parameters=None, max_failures=None):
     """Compile ``component`` and run all cocotb tests of a module against it.
 
     Parameters
@@ -54,6 +54,8 @@ def run_bench(component, *, bench, name, seed=1, parameters=None):
     parameters : dict
         What the bench has to know about the block; it arrives there as
         ``sim.benches.environment.parameters()``.
+    max_failures : int
+        Stop after so many tests have failed.
 
     Returns
     -------
@@ -85,7 +87,11 @@ def run_bench(component, *, bench, name, seed=1, parameters=None):
                 test_dir=folder,
                 results_xml=str(results),
                 log_file=log,
-                extra_env={"EDDYLINE_BENCH": setup, "COCOTB_ANSI_OUTPUT": "0"},
+                extra_env={
+                    "EDDYLINE_BENCH": setup,
+                    "COCOTB_ANSI_OUTPUT": "0",
+                    "COCOTB_MAX_FAILURES": str(max_failures or 0),
+                },
             )
         cases = list(ElementTree.parse(results).iter("testcase")) if results.exists() else []
         said = log.read_text(errors="replace")
@@ -93,6 +99,7 @@ def run_bench(component, *, bench, name, seed=1, parameters=None):
         Failure(case.get("name"), tag.get("type") or "", tag.get("message") or "")
         for case in cases
         for tag in (*case.iter("failure"), *case.iter("error"))
+        if tag.get("type") != "RegressionTerminated"  # not run, because of max_failures
     ]
     if failures or not cases:
         headline = f"{bench} on {name}, seed {seed}: {len(failures)} of {len(cases)} tests failed"

@@ -2,9 +2,10 @@
 """The blocks under their benches, at the sizes the tests use."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from unittest import mock
 
 from amaranth.lib import data, wiring
 
@@ -23,7 +24,8 @@ from sim.benches.stalls import stalling_queues
 from tests.hw.handshake.joins import band_plan
 
 __all__ = [
-    "Block", "arbiter", "broadcast_tree", "buffer", "crossing", "fifo", "merge_tree", "merger",
+    "Block", "admission", "arbiter", "async_chain", "broadcast_tree", "buffer", "core",
+    "crossing", "fifo", "lockstep_chain", "merge_tree", "merger", "operator", "window",
 ]  # fmt: skip
 
 PLAIN = data.StructLayout({"way": 4, "number": 8})
@@ -34,8 +36,8 @@ PUNCTUATED = data.StructLayout({"star": 1, "way": 4, "number": 8})
 class Block:
     """A block, the bench it goes under and what the bench has to know.
 
-    The functions of this module make these. They take the block's class from ``module``, which a
-    mutant replaces.
+    The functions of this module make these. They take the block's class from ``module``, and the
+    classes of its parts from other keywords: a mutant replaces one of them.
     """
 
     component: wiring.Component
@@ -43,15 +45,15 @@ class Block:
     parameters: dict = field(default_factory=dict)
     around: Callable = nullcontext  # makes a context in which the block is compiled
 
-    def run(self, seed=1):
+    def run(self, **options):
         """Run the bench; return how many cocotb tests it had."""
         with self.around():
             return run_bench(
                 self.component,
                 bench=f"sim.benches.{self.bench}",
                 name=type(self.component).__name__.lower(),
-                seed=seed,
                 parameters=self.parameters,
+                **options,
             )
 
 
@@ -78,10 +80,11 @@ def merger(ways, *, stars, module=merges):
     return Block(component, "merge", {"ways": ways, "stars": stars, "bound": ways})
 
 
-def merge_tree(inputs, *, fan_in, depth=2, bound, module=merges):
+def merge_tree(inputs, *, fan_in, depth=2, bound, module=merges, **classes):
     """Make a merge tree; ``bound`` is the product of the largest groups of its levels."""
     component = module.MergeTree(PUNCTUATED, inputs=inputs, fan_in=fan_in, depth=depth)
-    return Block(component, "merge", {"ways": inputs, "stars": True, "bound": bound})
+    parameters = {"ways": inputs, "stars": True, "bound": bound}
+    return Block(component, "merge", parameters, partial(_replaced, module, classes))
 
 
 def broadcast_tree(outputs, *, fan_out, module=broadcasts):
@@ -89,13 +92,12 @@ def broadcast_tree(outputs, *, fan_out, module=broadcasts):
     return Block(tree, "broadcast", {"outputs": outputs, "latency": tree.latency})
 
 
-def window(kind, *, slots, lanes, module=None):
-    """Make a window of the lock-step chain; ``module`` replaces that of its class."""
-    component = windows.make_window(8, slots=slots, lanes=lanes, kind=kind)
-    if module is not None:
-        cls = getattr(module, type(component).__name__)
-        memory = {} if kind == "shift" else {"memory": kind}
-        component = cls(8, slots=slots, lanes=lanes, **memory)
+def window(kind, *, slots, lanes, module=windows):
+    """Make a window of the lock-step chain."""
+    if kind == "shift":
+        component = module.ShiftWindow(8, slots=slots, lanes=lanes)
+    else:
+        component = module.RingWindow(8, slots=slots, lanes=lanes, memory=kind)
     parameters = {
         "slots": slots,
         "lanes": lanes,
@@ -123,18 +125,20 @@ def _chain(component, bench, sizes, **options):
     return Block(component, bench, parameters, **options)
 
 
-def lockstep_chain(*, window="auto", module=locksteps):
-    component = module.LockstepChain(
-        band_plan(), cores=3, window_r=8, window_s=6, lanes=2, window=window
-    )
+def lockstep_chain(*, window="auto", module=locksteps, **classes):
+    with _replaced(module, classes):
+        component = module.LockstepChain(
+            band_plan(), cores=3, window_r=8, window_s=6, lanes=2, window=window
+        )
     return _chain(component, "chain", [(8, 6), (7, 5), (3, 4), (2, 6), (1, 1)])
 
 
-def async_chain(*, as_printed=False, stalls=True, module=asynchronous):
+def async_chain(*, as_printed=False, stalls=True, module=asynchronous, **classes):
     """Make an asynchronous chain, all of whose queues stall at random unless told otherwise."""
-    component = module.AsyncChain(
-        band_plan(), cores=3, window_r=5, window_s=4, lanes=2, as_printed=as_printed
-    )
+    with _replaced(module, classes):
+        component = module.AsyncChain(
+            band_plan(), cores=3, window_r=5, window_s=4, lanes=2, as_printed=as_printed
+        )
     around = partial(stalling_queues, module, matcher) if stalls else nullcontext
     return _chain(component, "chain", [(5, 4), (4, 3), (2, 4), (1, 1)], around=around)
 
@@ -146,31 +150,44 @@ def operator(chain, *, module=operators):
     return _chain(component, "chain", [(6, 4), (5, 2)])
 
 
-def core(*, window="auto", module=cores, around=nullcontext):
+def core(*, window="auto", module=cores, **classes):
     segments, lanes = {"r": 3, "s": 4}, 2
     # The player stops one cycle after the throttle; until then rows are under way in the windows
     # and comparators, and the step in progress has some left.
     margin = 2 + 9
-    component = module.LockstepCore(
-        band_plan(),
-        segment_r=segments["r"],
-        segment_s=segments["s"],
-        lanes=lanes,
-        margin=margin,
-        window=window,
-    )
+    with _replaced(module, classes):
+        component = module.LockstepCore(
+            band_plan(),
+            segment_r=segments["r"],
+            segment_s=segments["s"],
+            lanes=lanes,
+            margin=margin,
+            window=window,
+        )
     parameters = {
         "plan": component.plan.to_json(),
         "segments": segments,
         "lanes": lanes,
         "interval": max(one.interval for one in component.windows.values()),
     }
-    return Block(component, "core", parameters, around)
+    return Block(component, "core", parameters)
 
 
-def admission(kind, *, module=None):
-    """Make a chain with windows so small that results soon outnumber what can be sent."""
-    module = module or {"lockstep": locksteps, "asynchronous": asynchronous}[kind]
-    cls = {"lockstep": "LockstepChain", "asynchronous": "AsyncChain"}[kind]
-    component = getattr(module, cls)(band_plan(), cores=2, window_r=6, window_s=6, lanes=3)
+def admission(kind, **classes):
+    """Make a chain that soon has more results than it can send."""
+    module, name = {
+        "lockstep": (locksteps, "LockstepChain"),
+        "asynchronous": (asynchronous, "AsyncChain"),
+    }[kind]
+    with _replaced(module, classes):
+        component = getattr(module, name)(band_plan(), cores=2, window_r=6, window_s=6, lanes=3)
     return _chain(component, "admission", [(6, 5)])
+
+
+@contextmanager
+def _replaced(module, classes):
+    """Let ``module`` make its parts from other classes, for a mutant of a part."""
+    with ExitStack() as stack:
+        for name, replacement in classes.items():
+            stack.enter_context(mock.patch.object(module, name, replacement))
+        yield

@@ -46,8 +46,8 @@ class Mutant:
     ----------
     name : str
         What is wrong.
-    patch : Patch
-        The changed module.
+    patch : Patch or None
+        The changed module; none if the block itself can be told to be wrong.
     block : callable
         Makes a ``blocks.Block`` from the changed module.
     says : str
@@ -55,9 +55,13 @@ class Mutant:
     """
 
     name: str
-    patch: Patch
+    patch: Patch | None
     block: Callable
     says: str
+
+    def make(self):
+        """Return the wrong block."""
+        return self.block(self.patch and self.patch.load())
 
 
 MUTANTS = [
@@ -160,7 +164,7 @@ MUTANTS = [
             "barrier.eq(stars.any())",
         ),
         lambda module: blocks.merger(8, stars=True, module=module),
-        r"o: a star overtook",
+        r"o: a star overtook|o: got .*, expected one of",
     ),
     Mutant(
         "merger that edits its offer in a stall",
@@ -174,12 +178,10 @@ MUTANTS = [
     ),
     Mutant(
         "merge tree that prefers its first inputs",
-        Patch(
-            "eddyline_hw.stream.merge",
-            "arbiter.advance.eq(free)",
-            "arbiter.advance.eq(0)",
+        Patch("eddyline_hw.stream.arbiter", "mask.eq(below)", "mask.eq(0)"),
+        lambda module: blocks.merge_tree(
+            5, fan_in=3, bound=6, RoundRobinArbiter=module.RoundRobinArbiter
         ),
-        lambda module: blocks.merge_tree(5, fan_in=3, bound=6, module=module),
         r"inputs \{.*\} starved among",
     ),
     Mutant(
@@ -201,5 +203,151 @@ MUTANTS = [
         ),
         lambda module: blocks.broadcast_tree(3, fan_out=4, module=module),
         r"o__\d: got \d+, expected \d+",
+    ),
+    Mutant(
+        "ring that hides its newest tuple once it is full",
+        Patch(
+            "eddyline_hw.window.ring",
+            "reached = (end.lane > lane) | (full & (end.lane == lane))",
+            "reached = end.lane > lane",
+        ),
+        lambda module: blocks.window("lutram", slots=7, lanes=2, module=module),
+        r"the window shows .*, not",
+    ),
+    Mutant(
+        "ring that is not empty after a clear",
+        Patch(
+            "eddyline_hw.window.ring",
+            "m.d.sync += [head.as_value().eq(0), full.eq(0)]",
+            "m.d.sync += head.as_value().eq(0)",
+        ),
+        lambda module: blocks.window("bram", slots=8, lanes=2, module=module),
+        r"the window shows .*, not",
+    ),
+    Mutant(
+        "shift register that is one too long",
+        Patch(
+            "eddyline_hw.window.shift",
+            "(self.last.row == i // self.width) & (self.last.lane == i % self.width)",
+            "(self.last.row == (i - 1) // self.width) & (self.last.lane == (i - 1) % self.width)",
+        ),
+        lambda module: blocks.window("shift", slots=5, lanes=2, module=module),
+        r"left, not|the window shows",
+    ),
+    Mutant(
+        "core without a throttle",
+        Patch(
+            "eddyline_hw.handshake.matcher",
+            "self.throttle.eq(queue.level > self.depth - self.margin - 1)",
+            "self.throttle.eq(0)",
+        ),
+        lambda module: blocks.core(Matcher=module.Matcher),
+        r"is missing",
+    ),
+    Mutant(
+        "core that compares with the first row only",
+        Patch(
+            "eddyline_hw.handshake.lockstep_core",
+            "more.eq(Mux(step.side, self.last_r.row != 0, self.last_s.row != 0))",
+            "more.eq(0)",
+        ),
+        lambda module: blocks.core(module=module),
+        r"is missing",
+    ),
+    Mutant(
+        "lock-step chain with one window a slot too long",
+        Patch(
+            "eddyline_hw.handshake.lockstep",
+            'more = place < getattr(self, f"extra_{side}")',
+            'more = place <= getattr(self, f"extra_{side}")',
+        ),
+        lambda module: blocks.lockstep_chain(module=module),
+        r"is no result",
+    ),
+    Mutant(
+        "lock-step chain without bubbles",
+        Patch(
+            "eddyline_hw.handshake.admission",
+            'm.d.sync += owed[side].eq(getattr(self, f"bubbles_{side}"))',
+            "m.d.sync += owed[side].eq(0)",
+        ),
+        lambda module: blocks.lockstep_chain(Admission=module.Admission),
+        r"is no result",
+    ),
+    Mutant(
+        "lock-step chain that rests for a cycle after each tuple",
+        Patch(
+            "eddyline_hw.handshake.admission",
+            "m.d.comb += free.eq(pace == 0)",
+            "m.d.comb += free.eq((pace == 0) & ~self.step.move)",
+        ),
+        lambda module: blocks.lockstep_chain(Admission=module.Admission),
+        r"a tuple of [RS] took \d+ cycles, not \d+",
+    ),
+    Mutant(
+        "asynchronous chain as printed, sent tuples not skipped",
+        None,
+        lambda _: blocks.async_chain(as_printed=True),
+        r"came 2 times",
+    ),
+    Mutant(
+        "asynchronous chain that skips sent tuples on both sides",
+        Patch(
+            "eddyline_hw.handshake.async_core",
+            "window_s.scan.eq(takes_r),",
+            "window_s.scan.eq(takes_r), window_s.skip_sent.eq(1),",
+        ),
+        lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
+        r"is missing",
+    ),
+    Mutant(
+        "asynchronous chain that expires a tuple before it has come",
+        Patch(
+            "eddyline_hw.handshake.async_core",
+            "removes.eq(is_ack & (~enters | opposite.first_valid))",
+            "removes.eq(is_ack)",
+        ),
+        lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
+        r"is missing|is no result|did not come",
+    ),
+    Mutant(
+        "star that does not wait for the tuples before it",
+        Patch(
+            "eddyline_hw.handshake.async_core",
+            "star_passes.eq(star_waits & ~exceeds & ~star & onward_free)",
+            "star_passes.eq(star_waits & ~star & onward_free)",
+        ),
+        lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
+        r"came behind star|star \d+ did not come",
+    ),
+    Mutant(
+        "admission that does not wait for room",
+        Patch(
+            "eddyline_hw.handshake.admission",
+            "room.eq(~self.throttle | (self.policy == Policy.DROP_RESULTS))",
+            "room.eq(1)",
+        ),
+        lambda module: blocks.admission("lockstep", Admission=module.Admission),
+        r"results were dropped|is missing",
+    ),
+    Mutant(
+        "admission that drops tuples without counting them",
+        Patch(
+            "eddyline_hw.handshake.admission",
+            "self.dropped.eq(self.dropped + 1)",
+            "self.dropped.eq(self.dropped)",
+        ),
+        lambda module: blocks.admission("lockstep", Admission=module.Admission),
+        r"is missing",
+    ),
+    Mutant(
+        "source that drops tuples without counting them",
+        Patch(
+            "eddyline_hw.handshake.source",
+            "self.dropped.eq(self.dropped + 1)",
+            "self.dropped.eq(self.dropped)",
+        ),
+        lambda module: blocks.admission("asynchronous", Source=module.Source),
+        r"is missing",
     ),
 ]

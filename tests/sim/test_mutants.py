@@ -1,12 +1,14 @@
 # amaranth: UnusedElaboratable=no
 """Every bench is shown able to fail, and for the right reason."""
 
+import gc
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 from amaranth import Module, Signal
-from amaranth.back import rtlil
+from amaranth.hdl import UnusedElaboratable
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -49,27 +51,26 @@ class HalfBuffer(wiring.Component):
 def fail(block, says):
     """Run a bench that has to fail; see that assertions did it and that one ``says`` why."""
     with pytest.raises(BenchFailed) as failed:
-        block.run()
+        # A chain that stands still takes its time to be called dead.
+        block.run(max_failures=5 if block.bench == "chain" else None)
     failures = failed.value.failures
     assert {one.kind for one in failures} == {"AssertionError"}, failed.value
     assert any(re.search(says, one.message) for one in failures), failed.value
 
 
-def test_every_patch_applies_and_every_bench_has_one():
+def test_every_patch_applies_and_every_bench_has_a_mutant():
     folder = Path(sim.benches.run.__file__).parent
     benches = {path.stem for path in folder.glob("*.py") if "@cocotb.test" in path.read_text()}
-    covered = set()
-    for mutant in MUTANTS:
-        block = mutant.block(mutant.patch.load())
-        rtlil.convert(block.component)
-        covered.add(block.bench)
-    assert benches == covered
+    with warnings.catch_warnings(action="ignore", category=UnusedElaboratable):
+        caught = {mutant.make().bench for mutant in MUTANTS}
+        gc.collect()
+    assert caught == benches
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_its_bench_catches(mutant):
-    fail(mutant.block(mutant.patch.load()), mutant.says)
+    fail(mutant.make(), mutant.says)
 
 
 @pytest.mark.slow
