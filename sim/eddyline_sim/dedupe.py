@@ -8,16 +8,23 @@ equal submodules come out as equal text.
 
 import hashlib
 import re
+from collections import Counter
 
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment, Instance, _ir, _mem
 
-__all__ = ["shared_rtlil"]
+from eddyline_sim.fingerprint import fingerprint
+
+__all__ = ["common_clocks", "repeated", "shared_rtlil"]
 
 PLACEHOLDER = "eddyline:module"
+CELL = re.compile(r"^  cell \\(\S+) ", re.M)
+# Instances, and characters of all of them together. Copies of less compile in a few seconds and
+# run up to half as fast again.
+FEWEST, LEAST = 4, 2_000_000
 
 
-def shared_rtlil(elaboratable, *, ports, name="top"):
+def shared_rtlil(elaboratable, *, ports, reserved=(), name="top"):
     """Convert a design to RTLIL with as few modules as it has different ones.
 
     Instances keep their names. A submodule that drives only some bits of a signal while others
@@ -30,6 +37,8 @@ def shared_rtlil(elaboratable, *, ports, name="top"):
         The design, which declares its own clock domains.
     ports : dict of str to (value, direction)
         As ``amaranth.back.rtlil.convert`` takes them.
+    reserved : iterable of Signal
+        Signals whose names no other port of any submodule may have.
     name : str
         Name of the top module.
 
@@ -39,27 +48,96 @@ def shared_rtlil(elaboratable, *, ports, name="top"):
         RTLIL text, modules before those that use them, the top last.
     """
     design = Fragment.get(elaboratable, None).prepare(ports, hierarchy=(name,))
-    modules = {}
+    modules = _Modules(reserved)
     top = design.fragment
     _share_children(top, design, modules)
     text = rtlil.convert_fragment(
         _ir.Design(top, design.ports, hierarchy=(name,)), name=name, emit_src=False
     )[0]
-    return "".join(modules.values()) + text
+    return "".join(modules.texts.values()) + text
+
+
+def common_clocks(verilog, names):
+    """Let all modules react to edges in the top module itself.
+
+    Where the ports of shared modules are real signals, their clocks would be too, and the
+    simulator would look for an edge in every instance.
+
+    Parameters
+    ----------
+    verilog : str
+        As Yosys writes it; the only instance in module ``top`` holds all others.
+    names : iterable of str
+        Ports that carry the same signal, wherever they occur.
+    """
+    name = "|".join(names)
+    modules = re.compile(r"^module (\w+)\(.*?^endmodule$", re.M | re.S)
+    top = next(match[0] for match in modules.finditer(verilog) if match[1] == "top")
+    sources = dict(re.findall(rf"^    \.({name})\((.*?)\),?$", top, re.M))
+
+    def change(module):
+        ports = re.findall(rf"^  input ({name});$", module[0], re.M)
+
+        def edges(event):
+            return re.sub(
+                rf"(?<=edge )({name})\b",
+                lambda port: f"top.{sources[port[0]]}" if port[0] in ports else port[0],
+                event[0],
+            )
+
+        if module[1] == "top":
+            return module[0]
+        return re.sub(r"^  always @\(.*?edge.*\)", edges, module[0], flags=re.M)
+
+    return modules.sub(change, verilog)
+
+
+class _Modules:
+    """Modules found so far: their texts by digest, their names by digest and by fingerprint."""
+
+    def __init__(self, reserved):
+        self.reserved = {signal.name: signal for signal in reserved}
+        self.texts = {}
+        self.names = {}
+
+
+def repeated(text):
+    """Return the names of modules with so many instances that their code should exist once.
+
+    Small ones are better copied into what is around them.
+    """
+    bodies = dict(re.findall(r"^module \\(\S+)\n(.*?)^end$", text, re.M | re.S))
+    cells = {
+        name: Counter(
+            cell for cell in re.findall(r"^  cell \\(\S+) ", body, re.M) if cell in bodies
+        )
+        for name, body in bodies.items()
+    }
+    sizes, instances = {}, Counter()
+    for name in bodies:  # modules come before those that use them
+        instances.update(cells[name])
+        inner = sum(count * sizes[cell] for cell, count in cells[name].items() if cell in sizes)
+        sizes[name] = len(bodies[name]) + inner
+    return [
+        name
+        for name, count in instances.items()
+        if count >= FEWEST and count * sizes[name] >= LEAST
+    ]
 
 
 def _share_children(fragment, design, modules):
     """Replace what can be shared below ``fragment`` by instances of entries in ``modules``."""
     used = design.fragments[fragment].used_signals
     driven = {child: _driven(child) for child, _, _ in fragment.subfragments}
-    own = _driven_by_statements(fragment)
+    drivers = Counter(_driven_by_statements(fragment))
+    for signals in driven.values():
+        drivers.update(signals)
     children = []
     for child, child_name, src_loc in fragment.subfragments:
         if type(child) is Fragment:
             _share_children(child, design, modules)
-            others = own.union(*(driven[other] for other in driven if other is not child))
             crossing = [s for s in design.fragments[child].used_signals if s in used and len(s)]
-            if not any(id(s) in driven[child] and id(s) in others for s in crossing):
+            if not any(id(s) in driven[child] and drivers[id(s)] > 1 for s in crossing):
                 outputs = {id(s) for s in crossing if id(s) in driven[child]}
                 name = design.fragments[child].name[-1]
                 child = _share(child, name, crossing, outputs, modules) or child
@@ -74,7 +152,7 @@ def _share(fragment, name, crossing, outputs, modules):
     names = {}
     for signal in sorted(crossing, key=lambda signal: signal.name):
         port = signal.name or "private"
-        while port in names:
+        while port in names or modules.reserved.get(port, signal) is not signal:
             port += "_"
         names[port] = signal
     ports = [
@@ -85,21 +163,32 @@ def _share(fragment, name, crossing, outputs, modules):
         )
         for port, signal in names.items()
     ]
-    text = rtlil.convert_fragment(
-        _ir.Design(fragment, ports, hierarchy=(PLACEHOLDER,)), emit_src=False
-    )[0]
-    if not text:
+    mark = fingerprint(fragment, ports)
+    if mark not in modules.names:
+        text = rtlil.convert_fragment(
+            _ir.Design(fragment, ports, hierarchy=(PLACEHOLDER,)), emit_src=False
+        )[0]
+        modules.names[mark] = _add(text.replace("attribute \\top 1\n", ""), name, modules)
+    kind = modules.names[mark]
+    if mark is None:
+        del modules.names[mark]
+    if kind is None:
         return None
-    text = text.replace("attribute \\top 1\n", "")
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    if digest not in modules:
-        # The first instance lends its name, without a number at the end, for people to read.
-        stem = re.sub(r"\W|[_$]*\d+$", "", name) or "module"
-        kind = f"{stem}_{digest}"
-        modules[digest] = text.replace(PLACEHOLDER, kind)
-    kind = re.search(r"^module \\(\S+)$", modules[digest], re.M)[1]
     connections = [("o" if id(s) in outputs else "i", port, s) for port, s in names.items()]
     return Instance(kind, *connections)
+
+
+def _add(text, name, modules):
+    """Return the name of the module with this text, or nothing if the text is empty."""
+    if not text:
+        return None
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    if digest not in modules.texts:
+        # The first instance lends its name, without a number at the end, for people to read.
+        stem = re.sub(r"\W|[_$]*\d+$", "", name) or "module"
+        modules.names[digest] = f"{stem}_{digest}"
+        modules.texts[digest] = text.replace(PLACEHOLDER, modules.names[digest])
+    return modules.names[digest]
 
 
 def _driven(fragment):

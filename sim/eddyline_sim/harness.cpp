@@ -190,7 +190,7 @@ struct Harness {
         ready = O_ALWAYS;
         top->i_valid = top->o_ready = 0;
         for (const int level : {1, 0}) {
-            top->rst = top->merge_rst = level;
+            top->next_rst = top->next_merge_rst = level;
             const uint64_t end = time + 16 * half;
             do advance<false>(); while (time < end || sync.high);
         }

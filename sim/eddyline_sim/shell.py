@@ -18,8 +18,9 @@ class Shell(Elaboratable):
     between two edges: the simulator then computes each piece of logic once per cycle, and has
     one copy of its code. Reset does not clear these registers.
 
-    Ports are ``clk``, ``rst``, ``merge_clk``, ``merge_rst``, ``{i,o}_{valid,ready,payload}``,
-    ``set_<n>`` for the n-th setting and ``get_<n>`` for the n-th other output.
+    Ports are ``clk``, ``merge_clk``, ``next_rst``, ``next_merge_rst``,
+    ``{i,o}_{valid,ready,payload}``, ``set_<n>`` for the n-th setting and ``get_<n>`` for the n-th
+    other output. Inside, ``rst`` and ``merge_rst`` are the resets of the two domains.
 
     Parameters
     ----------
@@ -77,7 +78,10 @@ class Shell(Elaboratable):
             ("i_payload", i.payload, "sync"),
             ("o_ready", o.ready, self.output_domain),
             *((f"set_{n}", value, "sync") for n, value in enumerate(self.settings.values())),
-            *((domain.rst.name, domain.rst, name) for name, domain in self._domains.items()),
+            *(
+                (f"next_{domain.rst.name}", domain.rst, name)
+                for name, domain in self._domains.items()
+            ),
         ]
         self._outputs = [
             ("i_ready", i.ready),
@@ -91,7 +95,8 @@ class Shell(Elaboratable):
             self._ports[port] = (Signal(len(value), name=port), PortDirection.Input)
         for port, value in self._outputs:
             self._ports[port] = (Signal(len(value), name=port), PortDirection.Output)
-        text = shared_rtlil(self, ports=self._ports)
+        clocking = [one for domain in self._domains.values() for one in (domain.clk, domain.rst)]
+        text = shared_rtlil(self, ports=self._ports, reserved=clocking)
         return text, r"\merge_clk" in text[: text.index("attribute \\top 1")]
 
     def elaborate(self, platform):
