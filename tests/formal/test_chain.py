@@ -98,15 +98,15 @@ def test_a_window_off_by_one_is_found():
 
 @pytest.mark.slow
 def test_asynchronous_cores_compare_every_pair_once():
-    """Four tuples, 60 cycles."""
+    """Four tuples, 80 cycles."""
     dut = AsyncChain(PLAN, cores=2, window_r=2, window_s=2, stages=0)
-    m, free = pair_by_pair(dut, (2, 2), 4, 60)
-    check(m, free, depth=60)
+    m, free = pair_by_pair(dut, (2, 2), 4, 80)
+    check(m, free, depth=80)
 
 
 @pytest.mark.slow
 def test_the_listing_as_printed_doubles_a_pair():
     dut = AsyncChain(PLAN, cores=2, window_r=2, window_s=2, stages=0, as_printed=True)
-    m, free = pair_by_pair(dut, (2, 2), 4, 60)
+    m, free = pair_by_pair(dut, (2, 2), 4, 80)
     with pytest.raises(AssertionError, match="does not hold"):
-        check(m, free, depth=60)
+        check(m, free, depth=80)

@@ -9,6 +9,7 @@ from eddyline_hw.handshake.link import Kind, link_layout
 from eddyline_hw.handshake.matcher import Matcher
 from eddyline_hw.handshake.overflow import OverflowGuard
 from eddyline_hw.layouts import entry_layout, result_layout
+from eddyline_hw.stream.buffer import Buffer
 
 __all__ = ["MOST_SENT", "SLACK", "AsyncCore"]
 
@@ -16,7 +17,7 @@ __all__ = ["MOST_SENT", "SLACK", "AsyncCore"]
 MOST_SENT = 4
 # Slots beyond a core's share. More than the queues at the ends hold, or both streams could wait
 # for each other for ever: see docs/handshake.md.
-SLACK = 10
+SLACK = 14
 
 
 class AsyncCore(wiring.Component):
@@ -74,10 +75,16 @@ class AsyncCore(wiring.Component):
         as_printed=False,
     ):
         self.plan = plan
-        self.as_printed = as_printed
         entry = entry_layout(plan)
         self.windows = {
-            side: HeldWindow(entry, slots=slots + SLACK, lanes=lanes, memory=memory)
+            side: HeldWindow(
+                entry,
+                slots=slots + SLACK,
+                lanes=lanes,
+                memory=memory,
+                # Of two tuples that cross, the R tuple's core compares them.
+                skip_sent=side == "r" and not as_printed,
+            )
             for side, slots in (("r", segment_r), ("s", segment_s))
         }
         window_latency = self.windows["r"].latency
@@ -113,43 +120,63 @@ class AsyncCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
+        link = link_layout(self.plan)
         m.submodules.window_r = window_r = self.windows["r"]
         m.submodules.window_s = window_s = self.windows["s"]
         m.submodules.matcher = matcher = self.matcher
+        # What arrives is looked at in a register: the way from a decision to the queues is short.
+        inboxes = []
+        for name, port in (("left", self.left_in), ("right", self.right_in)):
+            m.submodules[f"inbox_{name}"] = inbox = Buffer(link)
+            wiring.connect(m, wiring.flipped(port), inbox.i)
+            inboxes.append(inbox.o)
 
-        free = Signal()  # the comparators can start with another tuple
-        m.d.comb += free.eq(window_r.last_row & window_s.last_row & (~matcher.throttle | self.shed))
-        takes_r, takes_s = Signal(), Signal()
-        drops = [Signal(name=f"drops_{side}") for side in "rs"]
-        brings_r, star_r = self._stream(m, 0, free, takes_r, takes_s, drops)
-        brings_s, star_s = self._stream(m, 1, free, takes_s, takes_r, drops)
+        # A tuple is taken in one cycle and gets into effect in the next one: then it is stored, the
+        # scan begins, and its acknowledgement is sent.
+        takes = [Signal(name=f"takes_{side}") for side in "rs"]
+        commits = [Signal(name=f"commits_{side}") for side in "rs"]
+        free = Signal()
+        m.d.comb += free.eq(
+            window_r.last_row
+            & window_s.last_row
+            & ~commits[0]
+            & ~commits[1]
+            & (~matcher.throttle | self.shed)
+        )
+        streams = [_Stream(self, m, side, inboxes[side], commits) for side in (0, 1)]
+        for one, other in (streams, reversed(streams)):
+            one.connect(other, free, takes[one.side])
+        brings = [one.brings for one in streams]
 
         after_r = Signal()  # the last tuple was R's: if both bring one, it is the other's turn
         m.d.comb += [
-            takes_r.eq(brings_r & ~(brings_s & after_r)),
-            takes_s.eq(brings_s & ~(brings_r & ~after_r)),
+            takes[0].eq(brings[0] & ~(brings[1] & after_r)),
+            takes[1].eq(brings[1] & ~(brings[0] & ~after_r)),
         ]
-        with m.If(takes_r | takes_s):
-            m.d.sync += after_r.eq(takes_r)
+        with m.If(takes[0] | takes[1]):
+            m.d.sync += after_r.eq(takes[0])
+        m.d.sync += [commit.eq(take) for commit, take in zip(commits, takes, strict=True)]
 
         # Both streams have said that nothing is left before the star, and all of it is compared.
         emits = Signal()
-        m.d.comb += emits.eq(star_r & star_s & free & ~takes_r & ~takes_s)
+        stars = [one.star for one in streams]
+        m.d.comb += emits.eq(stars[0] & stars[1] & free & ~brings[0] & ~brings[1])
         with m.If(emits):
-            m.d.sync += [star_r.eq(0), star_s.eq(0)]
+            m.d.sync += [star.eq(0) for star in stars]
 
+        arriving = [Signal(entry_layout(self.plan), name=f"arriving_{side}") for side in "rs"]
+        for entry, inbox, window in zip(arriving, inboxes, (window_r, window_s), strict=True):
+            m.d.sync += entry.eq(inbox.p.entry)
+            m.d.comb += window.entering.eq(entry)
         probe = Signal.like(matcher.probe)
         m.d.sync += probe.star.eq(emits)
-        with m.If(takes_r | takes_s):
+        with m.If(commits[0] | commits[1]):
             m.d.sync += [
-                probe.side.eq(takes_s),
-                probe.entry.eq(Mux(takes_s, self.right_in.p.entry, self.left_in.p.entry)),
+                probe.side.eq(commits[1]),
+                probe.entry.eq(Mux(commits[1], arriving[1], arriving[0])),
             ]
-        m.d.comb += [
-            window_s.scan.eq(takes_r),
-            window_r.scan.eq(takes_s),
-            window_r.skip_sent.eq(0 if self.as_printed else 1),
-        ]
+        m.d.comb += [window_s.scan.eq(commits[0]), window_r.scan.eq(commits[1])]
+
         compared = Signal.like(probe)
         m.d.comb += compared.eq(probe)
         m.d.comb += compared.valid.eq(window_r.scanning | window_s.scanning)
@@ -171,92 +198,111 @@ class AsyncCore(wiring.Component):
         ]
         return m
 
-    def _stream(self, m, side, free, takes, other_takes, drops):
-        """Handle one stream: what comes in, what is kept, what goes on.
 
-        ``side`` is 0 for R, which comes from the left and goes to the right, and 1 for S. With
-        ``takes`` a tuple of this stream is taken in this cycle; with ``other_takes`` one of the
-        other stream is, and acknowledged on the port that this one goes on by. ``drops`` says, for
-        R and S, that the oldest tuple leaves the chain here.
+class _Stream:
+    """One of the two streams through a core: what comes in, what is kept, what goes on.
 
-        Returns two signals: a tuple could be taken; a star has come and waits for the other's.
-        """
+    ``side`` is 0 for R, which comes from the left and goes to the right, and 1 for S.
+    """
+
+    def __init__(self, core, m, side, inbox, commits):
         name = "rs"[side]
-        own, opposite = self.windows[name], self.windows["sr"[side]]
-        inbox, back = ((self.left_in, self.left_out), (self.right_in, self.right_out))[side]
-        onward = (self.right_out, self.left_out)[side]
-        enters, leaves = ((self.first, self.last), (self.last, self.first))[side]
-        share = (self.share_r, self.share_s)[side]
-        m.submodules[f"guard_{'sr'[side]}"] = guard = OverflowGuard(self.plan, side="sr"[side])
-
-        draining = Signal(name=f"draining_{name}")
-        star = Signal(name=f"star_{name}")
-        exceeds = Signal(name=f"exceeds_{name}")  # more is here than should stay
-        m.d.sync += exceeds.eq(~leaves & (own.unsent > Mux(draining, 0, share)))
-        onward_free = Signal(name=f"onward_free_{name}")
-        m.d.comb += onward_free.eq((~onward.valid | onward.ready) & ~other_takes)
-        brings = Signal(name=f"brings_{name}")
-        is_tuple, is_ack, is_star, is_drain = (
+        self.core, self.m, self.side, self.inbox, self.commits = core, m, side, inbox, commits
+        self.own, self.opposite = core.windows[name], core.windows["sr"[side]]
+        self.onward, self.back = (
+            (core.right_out, core.left_out) if side == 0 else (core.left_out, core.right_out)
+        )
+        ends = (core.first, core.last)
+        self.enters, self.leaves = ends if side == 0 else reversed(ends)
+        self.share = (core.share_r, core.share_s)[side]
+        self.is_tuple, self.is_ack, self.is_star, self.is_drain = (
             inbox.valid & (inbox.p.kind == kind) for kind in Kind
         )
+        self.brings = Signal(name=f"brings_{name}")  # a tuple could be taken
+        self.star = Signal(name=f"star_{name}")  # a star has come and waits for the other's
+        self.speaks = Signal(name=f"speaks_{name}")  # something goes on in this cycle
+        self.drops = Signal(name=f"drops_{name}")  # the oldest leaves the chain here
 
-        # A tuple is kept, compared (by the caller) and acknowledged; the source needs no answer.
+    def connect(self, other, free, takes):
+        m, core, name = self.m, self.core, "rs"[self.side]
+        own, opposite, inbox, onward = self.own, self.opposite, self.inbox, self.onward
+
+        draining = Signal(name=f"draining_{name}")
+        exceeds = Signal(name=f"exceeds_{name}")  # more is here than should stay
+        may_send = Signal(name=f"may_send_{name}")
+        m.d.sync += [
+            exceeds.eq(~self.leaves & (own.unsent > Mux(draining, 0, self.share))),
+            may_send.eq(own.sent < MOST_SENT),
+        ]
+        # The other stream's acknowledgements go the same way, and first.
+        onward_free = Signal(name=f"onward_free_{name}")
+        m.d.comb += onward_free.eq((~onward.valid | onward.ready) & ~self.commits[1 - self.side])
+
+        # A tuple is kept, compared (by the core) and acknowledged; the source needs no answer.
         sends = Signal(name=f"sends_{name}")
+        answers = self.enters | ((~self.back.valid | self.back.ready) & ~other.speaks)
         m.d.comb += [
-            brings.eq(is_tuple & free & own.room & (enters | ~back.valid | back.ready)),
-            own.insert.eq(takes),
-            own.entering.eq(inbox.p.entry),
-            sends.eq(exceeds & own.first_valid & (own.sent < MOST_SENT) & onward_free),
+            self.brings.eq(self.is_tuple & free & own.room & answers),
+            own.insert.eq(self.commits[self.side]),
+            sends.eq(exceeds & own.first_valid & may_send & onward_free),
+            own.pass_on.eq(sends | self.drops),
         ]
 
         # A star follows the last tuple that has to go before it. It waits aside: the way out for
-        # those tuples may be an acknowledgement that is behind the other stream's star.
+        # those tuples may be an acknowledgement that is behind the other stream's star. `waited`
+        # gives a tuple just taken the time to be counted.
         star_waits = Signal(name=f"star_waits_{name}")
+        waited = Signal(2, name=f"waited_{name}")
         drain_waits = Signal(name=f"drain_waits_{name}")
         notes = Signal(name=f"notes_{name}")
         star_passes = Signal(name=f"star_passes_{name}")
+        drain_passes = Signal(name=f"drain_passes_{name}")
         m.d.comb += [
-            notes.eq((is_star | is_drain) & ~star_waits & ~drain_waits),
-            star_passes.eq(star_waits & ~exceeds & ~star & onward_free),
+            notes.eq((self.is_star | self.is_drain) & ~star_waits & ~drain_waits),
+            star_passes.eq(star_waits & waited.all() & ~exceeds & ~self.star & onward_free),
+            drain_passes.eq(drain_waits & onward_free & ~sends),
+            self.speaks.eq(sends | star_passes | drain_passes),
         ]
+        m.d.sync += waited.eq(Mux(star_waits, waited << 1 | 1, 0))
         with m.If(notes):
-            m.d.sync += [star_waits.eq(is_star), drain_waits.eq(is_drain)]
-            with m.If(is_drain):
+            m.d.sync += [star_waits.eq(self.is_star), drain_waits.eq(self.is_drain)]
+            with m.If(self.is_drain):
                 m.d.sync += draining.eq(1)
-        with m.If(drain_waits & onward_free & ~sends):
+        with m.If(drain_passes):
             m.d.sync += drain_waits.eq(0)
         with m.If(star_passes):
-            m.d.sync += [star.eq(1), star_waits.eq(0), draining.eq(0)]
+            m.d.sync += [self.star.eq(1), star_waits.eq(0), draining.eq(0)]
 
         # An acknowledgement removes the other stream's oldest. At the end of the chain it is the
         # window's own: it waits until the tuple has come, or it would remove another one.
-        removes = Signal(name=f"removes_{'sr'[side]}")
+        removes = Signal(name=f"removes_{'sr'[self.side]}")
+        guard = OverflowGuard(core.plan, side="sr"[self.side])
+        m.submodules[f"guard_{'sr'[self.side]}"] = guard
         m.d.comb += [
-            removes.eq(is_ack & (~enters | opposite.first_valid)),
+            removes.eq(self.is_ack & (~self.enters | opposite.first_valid)),
             opposite.remove.eq(removes),
-            drops[1 - side].eq(removes & enters),
-            own.pass_on.eq(sends | drops[side]),
+            other.drops.eq(removes & self.enters),
             inbox.ready.eq(takes | removes | notes),
-            guard.leaves.eq(removes & enters & inbox.p.pushed),
+            guard.leaves.eq(removes & self.enters & inbox.p.pushed),
             guard.old.eq(opposite.first),
             guard.new.eq(inbox.p.entry),
-            guard.keep.eq(self.keep[1 - side]),
+            guard.keep.eq(core.keep[1 - self.side]),
         ]
         with m.If(guard.overflow):
-            m.d.sync += self.overflow.eq(1)
+            m.d.sync += core.overflow.eq(1)
 
         # At the far end only the star goes on, home to the source.
+        acknowledges = self.commits[1 - self.side]
         with m.If(~onward.valid | onward.ready):
             m.d.sync += [
-                onward.valid.eq(star_passes | (~leaves & (sends | drain_waits | other_takes))),
+                onward.valid.eq(star_passes | (~self.leaves & (self.speaks | acknowledges))),
                 onward.p.entry.eq(own.first),
             ]
-            with m.If(other_takes):
+            with m.If(acknowledges):
                 m.d.sync += onward.p.kind.eq(Kind.ACK)
-            with m.Elif(sends):
-                m.d.sync += onward.p.kind.eq(Kind.TUPLE)
             with m.Elif(star_passes):
                 m.d.sync += onward.p.kind.eq(Kind.STAR)
-            with m.Else():
+            with m.Elif(drain_passes):
                 m.d.sync += onward.p.kind.eq(Kind.DRAIN)
-        return brings, star
+            with m.Else():
+                m.d.sync += onward.p.kind.eq(Kind.TUPLE)

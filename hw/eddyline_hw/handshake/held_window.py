@@ -26,13 +26,15 @@ class HeldWindow(wiring.Component):
         Slots read at a time.
     memory : str
         ``lutram`` or ``bram``.
+    skip_sent : bool
+        A scan reads only tuples that have not been sent.
 
     Members
     -------
     insert, entering : In
         Add a tuple. Only when ``room``.
     room : ``Out(1)``
-        There is a free slot.
+        There is a slot for this tuple and another one that may be on its way.
     first, first_valid : Out
         The oldest tuple that has not been sent, once it has been looked up.
     pass_on : ``In(1)``
@@ -42,9 +44,8 @@ class HeldWindow(wiring.Component):
         Take the oldest tuple away.
     unsent, sent : Out
         Tuples of either kind.
-    scan : ``In(1)``, skip_sent : ``In(1)``
-        Read all tuples that are here now, or those not sent, from the next cycle on. Only when
-        ``last_row`` is set.
+    scan : ``In(1)``
+        Read the tuples that are here now, from the next cycle on. Only when ``last_row`` is set.
     scanning : ``Out(1)``
         ``lanes`` shows, ``latency`` cycles later, slots of this cycle's row.
     last_row : ``Out(1)``
@@ -53,7 +54,8 @@ class HeldWindow(wiring.Component):
         Slots of a row, valid only within the scan.
     """
 
-    def __init__(self, shape, *, slots, lanes, memory="lutram"):
+    def __init__(self, shape, *, slots, lanes, memory="lutram", skip_sent=False):
+        self.skip_sent = skip_sent
         self.shape = shape
         self.width = lanes
         # One row more than tuples need: a scan then never meets the same row at both ends.
@@ -74,7 +76,6 @@ class HeldWindow(wiring.Component):
                 "unsent": Out(count),
                 "sent": Out(count),
                 "scan": In(1),
-                "skip_sent": In(1),
                 "scanning": Out(1),
                 "last_row": Out(1),
                 "lanes": Out(slot_layout(shape)).array(lanes),
@@ -105,32 +106,36 @@ class HeldWindow(wiring.Component):
         m.d.sync += [
             self.unsent.eq(self.unsent + self.insert - self.pass_on),
             self.sent.eq(self.sent + self.pass_on - self.remove),
-            # A tuple that comes in this cycle may take the last slot: stay one below.
-            self.room.eq(self.unsent + self.sent < self.slots - 1),
+            # One tuple may come in this cycle, and the next one be decided on already.
+            self.room.eq(self.unsent + self.sent < self.slots - 2),
         ]
 
         # The scan: rows from `row` to `final`; in the first and last of them not all lanes count.
-        row, final = Signal.like(oldest.row), Signal.like(oldest.row)
-        from_lane, to_lane = Signal.like(oldest.lane), Signal.like(oldest.lane)
-        starting = Signal()
-        m.d.comb += self.last_row.eq(~self.scanning | (row == final))
-        with m.If(self.scanning):
-            m.d.sync += [
-                row.eq(Mux(row == self.rows - 1, 0, row + 1)),
-                starting.eq(0),
-                self.scanning.eq(row != final),
-            ]
-        begin = Signal(place)
-        m.d.comb += begin.eq(Mux(self.skip_sent, unsent, oldest))
+        row, final, after = (Signal.like(oldest.row, name=n) for n in ("row", "final", "after"))
+        from_lane, to_lane = (Signal.like(oldest.lane, name=n) for n in ("from_lane", "to_lane"))
+        starting, ends = Signal(), Signal()  # this is the first, the last row
+        begin = unsent if self.skip_sent else oldest
+        some = (self.unsent != 0) | (self.sent != 0 if not self.skip_sent else 0)
+        m.d.comb += [
+            after.eq(Mux(row == self.rows - 1, 0, row + 1)),
+            self.last_row.eq(~self.scanning | ends),
+        ]
         with m.If(self.scan):
-            some = (self.unsent != 0) | (~self.skip_sent & (self.sent != 0))
             m.d.sync += [
                 row.eq(begin.row),
                 from_lane.eq(begin.lane),
                 final.eq(newest.row),
                 to_lane.eq(newest.lane),
                 starting.eq(1),
+                ends.eq(begin.row == newest.row),
                 self.scanning.eq(some),
+            ]
+        with m.Elif(self.scanning):
+            m.d.sync += [
+                row.eq(after),
+                starting.eq(0),
+                ends.eq(after == final),
+                self.scanning.eq(~ends),
             ]
         within = Cat(
             self.scanning & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))

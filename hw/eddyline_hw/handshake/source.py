@@ -68,6 +68,8 @@ class Source(wiring.Component):
 
         ends = (self.left, self.right)
         windows = (self.window_r, self.window_s)
+        # Whether a window is full is decided when it changes: a tuple does not wait for it.
+        full = [Signal(name=f"full_{i}") for i in range(2)]
         held = [Signal.like(window, name=f"held_{i}") for i, window in enumerate(windows)]
         can = Signal()
         m.d.comb += can.eq(
@@ -107,10 +109,11 @@ class Source(wiring.Component):
                     for side in (0, 1):
                         with m.If(self.i.p.side == side):
                             send(ends[side], Kind.TUPLE)
-                            with m.If(held[side] == windows[side]):
+                            with m.If(full[side]):
                                 send(ends[1 - side], Kind.ACK, pushed=1)
                             with m.Else():
                                 m.d.sync += held[side].eq(held[side] + 1)
+                                m.d.sync += full[side].eq(held[side] + 1 == windows[side])
                 with m.Elif(can & self.i.valid & self.i.p.flush):
                     send(self.left, Kind.DRAIN)
                     send(self.right, Kind.DRAIN)
@@ -126,7 +129,7 @@ class Source(wiring.Component):
                     for side in (0, 1):
                         with m.If(held[side] != 0):
                             send(ends[1 - side], Kind.ACK)
-                            m.d.sync += held[side].eq(held[side] - 1)
+                            m.d.sync += [held[side].eq(held[side] - 1), full[side].eq(0)]
                     with m.If((held[0] == 0) & (held[1] == 0)):
                         send_stars()
 
