@@ -7,7 +7,7 @@ __all__ = ["KINDS", "RingWindow", "ShiftWindow", "kind_for", "make_window"]
 
 KINDS = ("auto", "shift", "lutram", "bram")
 # A slot costs a flip-flop per bit in a shift register, and every row a multiplexer input.
-MOST_SHIFTED = 16
+MOST_SHIFTED = 4
 # ECP5 lookup-table memory has 16 words; beyond a few of them block RAM is smaller and faster.
 MOST_ROWS_IN_LUTRAM = 64
 

@@ -140,7 +140,7 @@ def test_a_wider_window_after_a_narrow_one_shows_nothing_old():
 
 @pytest.mark.parametrize(
     ("slots", "lanes", "kind"),
-    [(4, 4, "shift"), (16, 2, "shift"), (64, 8, "lutram"), (64, 1, "lutram"), (512, 2, "bram")],
+    [(4, 4, "shift"), (4, 2, "shift"), (16, 2, "lutram"), (64, 8, "lutram"), (64, 1, "lutram"), (512, 2, "bram")],
 )
 def test_the_window_suits_its_size(slots, lanes, kind):
     assert kind_for(slots, lanes) == kind
