@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -103,9 +103,11 @@ def _cached(key, make):
 
 
 def _forget_unused():
+    # Locks stay: whoever removed one could let two processes into the same build.
     for entry in _cache().iterdir():
-        if entry.stat().st_mtime < time.time() - UNUSED_AFTER:
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process may be quicker
+            if entry.is_dir() and entry.stat().st_mtime < time.time() - UNUSED_AFTER:
+                shutil.rmtree(entry)
 
 
 def _build_runtime(folder):

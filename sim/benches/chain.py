@@ -77,7 +77,6 @@ async def run(bench, traffic, results):
     patterns=(
         ("never", "never"),
         ("random", "random"),
-        ("never", "bursts"),
         ("bursts", "on demand"),
     ),
 )

@@ -1,6 +1,6 @@
 """Comparison of what comes out with what has to."""
 
-from collections import Counter, deque
+from collections import deque
 
 from cocotb_bus import scoreboard
 
@@ -8,23 +8,16 @@ __all__ = ["Scoreboard"]
 
 
 class Scoreboard(scoreboard.Scoreboard):
-    """A cocotb-bus scoreboard that says in one line what went wrong, and knows merged streams.
-
-    ``add_interface`` expects one queue in order. Ask :attr:`remaining` for what has not come yet.
-    """
+    """A cocotb-bus scoreboard that says in one line what went wrong, and knows merged streams."""
 
     def __init__(self, dut):
         super().__init__(dut)
-        self.received = Counter()
         self._queues = []
 
     @property
     def remaining(self):
         """How many expected payloads have not come out yet."""
         return sum(map(len, self.expected.values())) + sum(map(len, self._queues))
-
-    def compare(self, got, exp, log, strict_type=True):
-        assert got == exp, f"got {got!r}, expected {exp!r}"
 
     def add_interface(self, monitor, expected_output, **options):
         """Expect a queue in order, and nothing after it."""

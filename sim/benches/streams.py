@@ -34,23 +34,14 @@ class StreamDriver(BusDriver):
         self._signals = port.signals
         self.port = port
         self.random = random
-        self.sent = []
         super().__init__(dut, name, clock, **NAMING)
-        self.set_idle(idle)
+        self._idle = pauses(idle, random)
         self._rest()
-
-    def set_idle(self, idle):
-        self._idle = pauses(idle, self.random)
 
     def _rest(self):
         self.bus.valid.value = 0
         if "payload" in self.port.signals:
             self.bus.payload.value = self.random.getrandbits(self.port.payload.width)
-
-    @property
-    def done(self):
-        """Whether everything queued was taken."""
-        return not self._sendQ and not self.bus.valid.value
 
     async def _driver_send(self, transaction, sync=True):
         if sync:
@@ -63,7 +54,6 @@ class StreamDriver(BusDriver):
         await RisingEdge(self.clock)
         while "ready" in self.port.signals and not self.bus.ready.value:
             await RisingEdge(self.clock)
-        self.sent.append(transaction)
         # The next transaction of the queue overwrites this in the same time step.
         self._rest()
 
