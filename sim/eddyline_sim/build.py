@@ -209,16 +209,15 @@ class _Builder:
     def _run(self, commands: list[list[str]], *, report: bool = False) -> None:
         """Run commands, as many at once as there are processors."""
         waiting, running, done = list(commands), [], 0
-        log = self.directory / "log"
         try:
             while waiting or running:
                 while waiting and len(running) < (os.cpu_count() or 1):
-                    running.append(self._start(waiting.pop(0), log))
+                    running.append(self._start(waiting.pop(0)))
                 for process in [process for process in running if process.poll() is not None]:
                     running.remove(process)
                     done += 1
                     if process.returncode:
-                        raise self._failure(process, log)
+                        raise self._failure(process)
                     if report:
                         self._say(f"{done} of {len(commands)} files")
                 time.sleep(0.01)
@@ -227,28 +226,34 @@ class _Builder:
                 process.kill()
                 process.wait()
 
-    def _start(self, command: list[str], log: Path) -> subprocess.Popen:
-        with log.open("a") as file:
-            file.write(" ".join(command) + "\n")
-            file.flush()
+    def _start(self, command: list[str]) -> subprocess.Popen:
+        with self._log(command).open("w") as log:
+            log.write(" ".join(command) + "\n")
+            log.flush()
             return subprocess.Popen(
                 command,
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
-                stdout=file,
+                stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "VERILATOR_ROOT": str(self.verilator)},
             )
 
-    def _failure(self, process: subprocess.Popen, log: Path) -> MachineError:
+    def _log(self, command: list[str]) -> Path:
+        return self.directory / f"{Path(command[-1]).name}.log"
+
+    def _failure(self, process: subprocess.Popen) -> MachineError:
+        log = self._log(process.args)
         lines = log.read_text("utf-8", "replace").splitlines()
         if any("No space left on device" in line for line in lines):
             return MachineError(f"no space left in {cache_directory()}; free some and retry")
         whole = cache_directory() / f"{self.key}.log"
         shutil.copyfile(log, whole)
-        tail = "\n".join(lines[-8:])
+        # The first error is the cause of others, but not every tool marks its errors.
+        said = [line for line in lines[1:] if "error" in line.lower()][:8] or lines[-8:]
+        quoted = "\n".join(said)
         return MachineError(
             f"the simulator {self.name} did not compile"
-            f" ({Path(process.args[0]).name} gave {process.returncode}):\n{tail}\n"
+            f" ({Path(process.args[0]).name} gave {process.returncode}):\n{quoted}\n"
             f"the whole log is {whole}"
         )

@@ -108,7 +108,6 @@ struct Harness {
         trace = std::make_unique<EDDYLINE_TRACE>();
         top->trace(trace.get(), 99);
         trace->open(trace_path);
-        if (!trace->isOpen()) throw std::runtime_error("cannot write the waveform file");
 #endif
         top->eval();
     }

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eddyline.errors import DeviceError
+from eddyline.errors import DeviceError, MachineError
+from eddyline_sim.binding import header, load
 from eddyline_sim.build import TRACES, build_simulator
 from eddyline_sim.shell import Shell
 
@@ -83,13 +84,15 @@ class Simulation:
         suffix = None if trace is None else Path(trace).suffix
         if suffix not in (None, *TRACES):
             raise ValueError(f"waveforms end in {' or '.join(TRACES)}, not {str(trace)!r}")
+        if trace is not None:
+            _check_writable(trace)
         self.name = name
         self._merge_clock = merge_clock
         shell = Shell(component, output_domain=getattr(component, "output_domain", "sync"))
         rtlil, has_merge = shell.rtlil("".join(c if c.isalnum() else "_" for c in name))
         path = build_simulator(
             rtlil,
-            _header(shell, has_merge),
+            header(shell, has_merge),
             name=name,
             trace=suffix,
             progress=progress or (lambda text: None),
@@ -105,12 +108,12 @@ class Simulation:
         self._always_ready = component.signature.members["o"].signature.always_ready
         self._rate = 20_000.0  # cycles per second, measured as we go
         self._broken = None
-        self._library = _load(path)
+        self._library = load(path)
         message = ctypes.create_string_buffer(1000)
         trace_path = b"" if trace is None else str(trace).encode()
         self._handle = self._library.eddyline_open(merge_clock, trace_path, message, 1000)
         if not self._handle:
-            raise DeviceError(f"simulation {name}: {message.value.decode()} {trace or ''}".strip())
+            raise DeviceError(f"simulation {name} does not start: {message.value.decode()}")
         for key, value in self.settings.items():
             self.set(key, value)
         self.reset()
@@ -242,65 +245,14 @@ class Simulation:
         return self._handle
 
 
-def _header(shell: Shell, has_merge: bool) -> str:
-    """Return ``design.h``, what the harness must know about one design."""
-
-    def table(ports: dict, statement: str) -> str:
-        return "".join(
-            f"        case {number}: {statement.format(number)}\n" for number in range(len(ports))
-        )
-
-    def star(position: int | None) -> int:
-        return -1 if position is None else position
-
-    always = shell.component.signature.members["o"].signature.always_ready
-    return f"""\
-#include <cstdint>
-constexpr unsigned I_BITS = {shell.i_width}, O_BITS = {shell.o_width};
-constexpr int I_STAR = {star(shell.i_star)}, O_STAR = {star(shell.o_star)};
-constexpr bool HAS_MERGE = {int(has_merge)}, O_MERGE = {int(shell.output_domain == "merge")};
-constexpr bool O_ALWAYS = {int(always)};
-inline void set_port(Vtop& top, unsigned number, uint64_t value) {{
-    switch (number) {{
-{table(shell.settings, "top.set_{} = value; break;")}    }}
-}}
-inline uint64_t get_port(Vtop& top, unsigned number) {{
-    switch (number) {{
-{table(shell.counters, "return top.get_{};")}    }}
-    return 0;
-}}
-"""
-
-
 def _probability(value: int) -> int:
     if not 0 <= value < 256:
         raise ValueError(f"a probability in 256 is 0 to 255, not {value!r}")
     return value
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
-    handle, u64, pointer = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-    count = ctypes.POINTER(ctypes.c_uint64)
-    for name, result, arguments in (
-        ("open", handle, [ctypes.c_double, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
-        ("close", None, [handle]),
-        ("error", ctypes.c_char_p, [handle]),
-        ("cycles", u64, [handle]),
-        ("owed", ctypes.c_int64, [handle]),
-        ("set", None, [handle, ctypes.c_uint, u64]),
-        ("get", u64, [handle, ctypes.c_uint]),
-        ("idle", None, [handle, ctypes.c_uint, u64]),
-        ("stall", None, [handle, ctypes.c_uint, u64]),
-        ("reset", ctypes.c_int, [handle]),
-        ("begin", None, [handle]),
-        (
-            "run",
-            ctypes.c_int,
-            [handle, pointer, count, u64, pointer, count, u64, ctypes.c_int, u64, u64, u64],
-        ),
-    ):
-        function = getattr(library, f"eddyline_{name}")
-        function.restype = result
-        function.argtypes = arguments
-    return library
+def _check_writable(path: str | Path) -> None:
+    try:
+        open(path, "wb").close()
+    except OSError as error:
+        raise MachineError(f"cannot write waveforms to {path}: {error.strerror}") from None

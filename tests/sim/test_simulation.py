@@ -1,5 +1,6 @@
 """A compiled operator takes and gives whole arrays, and notices when one misbehaves."""
 
+import _thread
 import threading
 
 import numpy as np
@@ -205,6 +206,22 @@ def test_a_broken_stream_contract_is_reported(faulty, fault, what):
     faulty.stall(128, seed=1)
     with pytest.raises(ContractViolated, match=what):
         faulty.run(payloads, until_star=True)
+
+
+def test_a_long_run_can_be_interrupted(faulty):
+    faulty.stall(0)
+    faulty.set("fault", 2)
+    faulty.reset()
+    payloads, _ = rows(5, stars=[4])
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        faulty.run(payloads, until_star=True, patience=1 << 60)
+    timer.join()
+    with pytest.raises(DeviceError, match="must be reset after: an interrupted run"):
+        faulty.run(payloads, until_star=False)
+    faulty.reset()
+    faulty.run(payloads, until_star=False)
 
 
 def test_a_closed_simulation_says_so():
