@@ -294,8 +294,8 @@ MUTANTS = [
         "asynchronous chain that skips sent tuples on both sides",
         Patch(
             "eddyline_hw.handshake.async_core",
-            "window_s.scan.eq(takes_r),",
-            "window_s.scan.eq(takes_r), window_s.skip_sent.eq(1),",
+            'skip_sent=side == "r" and not as_printed',
+            "skip_sent=True",
         ),
         lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
         r"is missing",
@@ -304,8 +304,8 @@ MUTANTS = [
         "asynchronous chain that expires a tuple before it has come",
         Patch(
             "eddyline_hw.handshake.async_core",
-            "removes.eq(is_ack & (~enters | opposite.first_valid))",
-            "removes.eq(is_ack)",
+            "removes.eq(self.is_ack & (~self.enters | opposite.first_valid))",
+            "removes.eq(self.is_ack)",
         ),
         lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
         r"is missing|is no result|did not come",
@@ -314,8 +314,8 @@ MUTANTS = [
         "star that does not wait for the tuples before it",
         Patch(
             "eddyline_hw.handshake.async_core",
-            "star_passes.eq(star_waits & ~exceeds & ~star & onward_free)",
-            "star_passes.eq(star_waits & ~star & onward_free)",
+            "star_waits & waited.all() & ~exceeds &",
+            "star_waits &",
         ),
         lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
         r"came behind star|star \d+ did not come",
