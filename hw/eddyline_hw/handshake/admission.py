@@ -84,18 +84,27 @@ class Admission(wiring.Component):
         m = Module()
 
         pace = Signal.like(self.pace_r)
-        free = Signal()  # the last step has had its cycles
-        m.d.comb += free.eq(pace == 0)
+        free = Signal(init=1)  # the last step has had its cycles
         room = Signal()
         m.d.comb += room.eq(~self.throttle | (self.policy == Policy.DROP_RESULTS))
         owed = {side: Signal.like(getattr(self, f"bubbles_{side}")) for side in "rs"}
         entered = {side: Signal.like(getattr(self, f"period_{side}")) for side in "rs"}
+        # Flags say ahead of time what a comparison would find: `i.ready` must not wait for one.
+        owes = {side: Signal(name=f"owes_{side}") for side in "rs"}
         indebted = Signal()
-        m.d.comb += indebted.eq((owed["r"] != 0) | (owed["s"] != 0))
+        m.d.comb += indebted.eq(owes["r"] | owes["s"])
+
+        quick = {side: Signal(name=f"quick_{side}") for side in "rs"}  # a step takes one cycle
+        some = {side: Signal(name=f"some_{side}") for side in "rs"}  # there are bubbles at all
+        for side in "rs":
+            m.d.sync += [
+                quick[side].eq(getattr(self, f"pace_{side}") == 0),
+                some[side].eq(getattr(self, f"bubbles_{side}") != 0),
+            ]
 
         step = self.step
         with m.If(~free):
-            m.d.sync += pace.eq(pace - 1)
+            m.d.sync += [pace.eq(pace - 1), free.eq(pace == 1)]
         m.d.sync += [step.move.eq(0), step.star.eq(0), step.clear.eq(0)]
         m.d.sync += step.entry.eq(self.i.p.entry)
 
@@ -106,6 +115,7 @@ class Admission(wiring.Component):
                 step.side.eq(side),
                 step.valid.eq(valid),
                 pace.eq(Mux(side, self.pace_s, self.pace_r)),
+                free.eq(Mux(side, quick["s"], quick["r"])),
             ]
 
         remaining = Signal.like(self.slots_r)
@@ -114,11 +124,11 @@ class Admission(wiring.Component):
             with m.State("ADMIT"):
                 with m.If(indebted):
                     with m.If(free & room):
-                        move(owed["r"] == 0, 0)
-                        with m.If(owed["r"] != 0):
-                            m.d.sync += owed["r"].eq(owed["r"] - 1)
+                        move(~owes["r"], 0)
+                        with m.If(owes["r"]):
+                            m.d.sync += [owed["r"].eq(owed["r"] - 1), owes["r"].eq(owed["r"] != 1)]
                         with m.Else():
-                            m.d.sync += owed["s"].eq(owed["s"] - 1)
+                            m.d.sync += [owed["s"].eq(owed["s"] - 1), owes["s"].eq(owed["s"] != 1)]
                 with m.Elif(self.i.valid & self.i.p.star):
                     with m.If(free & ~self.throttle & self.i.p.flush):
                         m.d.sync += remaining.eq(self.slots_r)
@@ -130,7 +140,7 @@ class Admission(wiring.Component):
                     m.d.comb += self.i.ready.eq(1)
                     with m.If(self.i.valid):
                         move(self.i.p.side, 1)
-                        self._count_tuple(m, owed, entered)
+                        self._count_tuple(m, owed, owes, some, entered)
                 with m.Elif(self.throttle & (self.policy == Policy.DROP_NEW)):
                     m.d.comb += self.i.ready.eq(1)
                     with m.If(self.i.valid):
@@ -146,8 +156,9 @@ class Admission(wiring.Component):
             with m.State("CLEAR"):
                 with m.If(free & ~self.throttle):
                     m.d.comb += self.i.ready.eq(1)
-                    m.d.sync += [step.star.eq(1), step.clear.eq(1), pace.eq(1)]
-                    m.d.sync += [signal.eq(0) for signal in (*owed.values(), *entered.values())]
+                    m.d.sync += [step.star.eq(1), step.clear.eq(1), pace.eq(1), free.eq(0)]
+                    for pattern in (owed, owes, entered):
+                        m.d.sync += [signal.eq(0) for signal in pattern.values()]
                     m.next = "ADMIT"
 
         with m.If(tuple_here & ~self.i.ready & free & self.throttle):
@@ -156,7 +167,7 @@ class Admission(wiring.Component):
             m.d.sync += self.paced.eq(self.paced + 1)
         return m
 
-    def _count_tuple(self, m, owed, entered):
+    def _count_tuple(self, m, owed, owes, some, entered):
         """Note a tuple; a full period of them is followed by its bubbles."""
         for number, side in enumerate("rs"):
             with m.If(self.i.p.side == number):
@@ -164,3 +175,4 @@ class Admission(wiring.Component):
                 with m.If(entered[side] == getattr(self, f"period_{side}")):
                     m.d.sync += entered[side].eq(0)
                     m.d.sync += owed[side].eq(getattr(self, f"bubbles_{side}"))
+                    m.d.sync += owes[side].eq(some[side])

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from eddyline_hw.handshake.asynchronous import AsyncChain
 from eddyline_hw.handshake.lockstep import LockstepChain
 from eddyline_hw.layouts import message_layout, result_layout
+from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import AsyncFifo
 from eddyline_hw.stream.merge import MergeTree
 
@@ -70,15 +71,22 @@ class HandshakeJoin(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
+        result = result_layout(self.plan, self.carried)
         m.submodules.chain = chain = self.chain
         m.submodules.tree = DomainRenamer("merge")(self.tree)
         wiring.connect(m, wiring.flipped(self.i), chain.i)
         for number, (core, branch) in enumerate(zip(chain.o, self.tree.i, strict=True)):
             m.submodules[f"crossing{number}"] = crossing = AsyncFifo(
-                result_layout(self.plan, self.carried), depth=CROSSING_DEPTH, o_domain="merge"
+                result, depth=CROSSING_DEPTH, o_domain="merge"
             )
-            wiring.connect(m, core, crossing.i)
-            wiring.connect(m, crossing.o, branch)
+            # The pointers of the crossing are long paths: they end in registers on both sides.
+            m.submodules[f"before{number}"] = before = Buffer(result)
+            behind = Buffer(result)
+            m.submodules[f"behind{number}"] = DomainRenamer("merge")(behind)
+            wiring.connect(m, core, before.i)
+            wiring.connect(m, before.o, crossing.i)
+            wiring.connect(m, crossing.o, behind.i)
+            wiring.connect(m, behind.o, branch)
         wiring.connect(m, self.tree.o, wiring.flipped(self.o))
 
         for name, member in self._passed.items():

@@ -57,19 +57,16 @@ class RingWindow(wiring.Component):
 
         place = place_layout(self.slots, self.width)
         head = Signal(place)  # the oldest slot: the next tuple goes there
-        following = Signal(place)  # the slot after it, one cycle late after a clear
+        following = Signal(place)  # the slot after it, one cycle later
         full = Signal()  # every slot in use has been written since the last clear
         leaving = Signal(slot_layout(self.shape))
 
-        current = Signal(place)
+        # Pushes are two cycles apart, so `following` has a cycle to follow `head`.
         after = Signal(place)
-        m.d.comb += current.eq(head)
-        with m.If(self.push):
-            m.d.comb += current.eq(following)
-        m.d.comb += [after.row.eq(current.row), after.lane.eq(current.lane + 1)]
-        with m.If(current.lane == self.width - 1):
-            m.d.comb += [after.row.eq(current.row + 1), after.lane.eq(0)]
-        with m.If(current == self.last):
+        m.d.comb += [after.row.eq(head.row), after.lane.eq(head.lane + 1)]
+        with m.If(head.lane == self.width - 1):
+            m.d.comb += [after.row.eq(head.row + 1), after.lane.eq(0)]
+        with m.If(head == self.last):
             m.d.comb += after.as_value().eq(0)
 
         m.d.sync += following.eq(after)
