@@ -26,7 +26,8 @@ from amaranth.back import rtlil
 from amaranth.lib import wiring
 
 from eddyline.errors import EddylineError, MachineError
-from eddyline.plan import All, Compare, Layout, Word
+from eddyline.plan import All, Compare, Layout, Order, Plan, Window, Word
+from eddyline_hw.handshake.operator import CHAINS, HandshakeJoin
 from eddyline_hw.predicate import PredicatePipeline
 from eddyline_hw.top.pins import FewPins
 
@@ -238,8 +239,20 @@ def _band(stages: int) -> PredicatePipeline:
     return PredicatePipeline(band, Layout(tuple(words), ()), Layout((words[0],), ()), stages=stages)
 
 
+def _handshake(chain: str) -> FewPins:
+    """Return four cores with windows of 64 tuples: a band on 32-bit words, 32-bit ids."""
+    words = [Word(f"w{number}", 32, False, f"w{number}") for number in range(2)]
+    band = All((Compare(0, "le", 0), Compare(1, "ge", 0)))
+    rows = Window("rows", 64)
+    sides = (Layout(tuple(words), ()), Layout((words[0],), ()))
+    plan = Plan(*sides, band, rows, rows, Order("none"), False)
+    join = HandshakeJoin(plan, chain=chain, cores=4, window_r=64, window_s=64)
+    return FewPins(join, domains={"o": join.output_domain})
+
+
 DESIGNS: dict[str, Callable[[], wiring.Component]] = {
-    f"band-32-stages-{stages}": partial(_band, stages) for stages in (1, 2, 3)
+    **{f"band-32-stages-{stages}": partial(_band, stages) for stages in (1, 2, 3)},
+    **{f"handshake-{chain}-4": partial(_handshake, chain) for chain in CHAINS},
 }
 
 
