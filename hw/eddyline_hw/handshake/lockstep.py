@@ -96,7 +96,7 @@ class LockstepChain(wiring.Component):
             )
 
         depth = tree_depth(cores, fan)
-        sample = 2 + 1 + stages + 1  # the longest way through windows and comparators
+        sample = 1 + 2 + 1 + stages + 1  # the longest way through windows and comparators
         # Appendix A.3 leaves room for one tuple's results, as if the chain stopped at once. Steps
         # under way when the throttle rises still come, at most one row of them per cycle.
         margin = max(self.rows.values()) + 2 * depth + sample + THROTTLE_DELAY
@@ -194,19 +194,22 @@ class LockstepChain(wiring.Component):
         for left, right in zip(self.core, self.core[1:], strict=False):
             m.d.comb += [right.r_in.eq(left.r_out), left.s_in.eq(right.s_out)]
         first, last = self.core[0], self.core[-1]
+        # A core acts in the cycle after it was told.
+        entering, leaving = (Signal.like(steps[0], name=n) for n in ("at_first", "at_last"))
+        m.d.sync += [entering.eq(steps[0]), leaving.eq(steps[-1])]
         m.d.comb += [
-            first.r_in.valid.eq(steps[0].valid),
-            first.r_in.entry.eq(steps[0].entry),
-            last.s_in.valid.eq(steps[-1].valid),
-            last.s_in.entry.eq(steps[-1].entry),
+            first.r_in.valid.eq(entering.valid),
+            first.r_in.entry.eq(entering.entry),
+            last.s_in.valid.eq(leaving.valid),
+            last.s_in.entry.eq(leaving.entry),
         ]
         m.d.comb += admission.throttle.eq(
             gather(m, [core.throttle for core in self.core], fan=self.fan)
         )
 
-        leaving = {"r": (steps[-1], last.r_out), "s": (steps[0], first.s_out)}
+        far_ends = {"r": (leaving, last.r_out), "s": (entering, first.s_out)}
         guards = []
-        for number, (side, (step, slot)) in enumerate(leaving.items()):
+        for number, (side, (step, slot)) in enumerate(far_ends.items()):
             m.submodules[f"guard_{side}"] = guard = OverflowGuard(self.plan, side=side)
             m.d.comb += [
                 guard.leaves.eq(step.move & (step.side == number) & step.valid & slot.valid),

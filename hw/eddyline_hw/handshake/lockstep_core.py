@@ -55,11 +55,12 @@ class LockstepCore(wiring.Component):
     Members
     -------
     step : In
-        What to do in this cycle. Steps that move must be ``interval(side)`` cycles apart.
+        What to do in the next cycle. Steps must be as far apart as reading the opposite segment
+        takes, and as the windows' ``interval`` says.
     last_r, last_s : In
         Place of the last slot in use of each segment.
     r_in, s_in, r_out, s_out
-        What moves to and from the neighbours, taken in the cycle of the step.
+        What moves to and from the neighbours, taken in the cycle after ``step``.
     shed, throttle, o, dropped, comparisons, peak
         See :class:`eddyline_hw.handshake.matcher.Matcher`.
     """
@@ -99,7 +100,7 @@ class LockstepCore(wiring.Component):
     @property
     def latency(self):
         """Cycles from a step to the first row's way into the queue."""
-        return max(one.latency for one in self.windows.values()) + self.matcher.latency
+        return 1 + max(one.latency for one in self.windows.values()) + self.matcher.latency
 
     def elaborate(self, platform):
         m = Module()
@@ -107,7 +108,8 @@ class LockstepCore(wiring.Component):
         m.submodules.window_r = window_r = self.windows["r"]
         m.submodules.window_s = window_s = self.windows["s"]
         m.submodules.matcher = matcher = self.matcher
-        step = self.step
+        step = Signal.like(self.step)  # a copy of its own: it drives every lane
+        m.d.sync += step.eq(self.step)
 
         m.d.comb += [
             window_r.last.eq(self.last_r),

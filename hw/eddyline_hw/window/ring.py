@@ -101,7 +101,7 @@ class RingWindow(wiring.Component):
         written = Signal(self.width)
         for lane in range(self.width):
             reached = (end.lane > lane) | (full & (end.lane == lane))
-            m.d.comb += written[lane].eq((row < end.row) | ((row == end.row) & reached))
+            m.d.comb += written[lane].eq((self.row < end.row) | ((self.row == end.row) & reached))
         m.d.sync += (known := Signal(self.width)).eq(written)
         for _ in range(self.latency - 1):
             m.d.sync += (later := Signal(self.width)).eq(known)
