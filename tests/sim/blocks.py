@@ -11,6 +11,7 @@ from amaranth.lib import data, wiring
 
 from eddyline_hw import window as windows
 from eddyline_hw.handshake import asynchronous, matcher
+from eddyline_hw.handshake import held_window as held_windows
 from eddyline_hw.handshake import lockstep as locksteps
 from eddyline_hw.handshake import lockstep_core as cores
 from eddyline_hw.handshake import operator as operators
@@ -25,7 +26,8 @@ from tests.hw.handshake.joins import band_plan
 
 __all__ = [
     "Block", "admission", "arbiter", "async_chain", "broadcast_tree", "buffer", "core",
-    "crossing", "fifo", "lockstep_chain", "merge_tree", "merger", "operator", "window",
+    "crossing", "fifo", "held_window", "lockstep_chain", "merge_tree", "merger", "operator",
+    "window",
 ]  # fmt: skip
 
 PLAIN = data.StructLayout({"way": 4, "number": 8})
@@ -105,6 +107,17 @@ def window(kind, *, slots, lanes, module=windows):
         "interval": component.interval,
     }
     return Block(component, "window", parameters)
+
+
+def held_window(*, memory="lutram", skip_sent, module=held_windows):
+    component = module.HeldWindow(8, slots=7, lanes=2, memory=memory, skip_sent=skip_sent)
+    parameters = {
+        "slots": component.slots,
+        "lanes": component.width,
+        "latency": component.latency,
+        "skip_sent": skip_sent,
+    }
+    return Block(component, "held_window", parameters)
 
 
 def _chain(component, bench, sizes, **options):

@@ -235,6 +235,18 @@ MUTANTS = [
         r"left, not|the window shows",
     ),
     Mutant(
+        "scan that leaves out the newest tuple",
+        Patch("eddyline_hw.handshake.held_window", "(to_lane >= lane)", "(to_lane > lane)"),
+        lambda module: blocks.held_window(skip_sent=False, module=module),
+        r"a scan showed .*, not",
+    ),
+    Mutant(
+        "scan that shows sent tuples as well",
+        Patch("eddyline_hw.handshake.held_window", "unsent if self.skip_sent else", ""),
+        lambda module: blocks.held_window(skip_sent=True, module=module),
+        r"a scan showed .*, not",
+    ),
+    Mutant(
         "core without a throttle",
         Patch(
             "eddyline_hw.handshake.matcher",
@@ -262,14 +274,14 @@ MUTANTS = [
             'more = place <= getattr(self, f"extra_{side}")',
         ),
         lambda module: blocks.lockstep_chain(module=module),
-        r"is no result",
+        r"is no result|is missing",
     ),
     Mutant(
         "lock-step chain without bubbles",
         Patch(
             "eddyline_hw.handshake.admission",
-            'm.d.sync += owed[side].eq(getattr(self, f"bubbles_{side}"))',
-            "m.d.sync += owed[side].eq(0)",
+            "owes[side].eq(some[side])",
+            "owes[side].eq(0)",
         ),
         lambda module: blocks.lockstep_chain(Admission=module.Admission),
         r"is no result",
@@ -278,8 +290,8 @@ MUTANTS = [
         "lock-step chain that rests for a cycle after each tuple",
         Patch(
             "eddyline_hw.handshake.admission",
-            "m.d.comb += free.eq(pace == 0)",
-            "m.d.comb += free.eq((pace == 0) & ~self.step.move)",
+            "with m.Elif(free & room):",
+            "with m.Elif(free & room & ~step.move):",
         ),
         lambda module: blocks.lockstep_chain(Admission=module.Admission),
         r"a tuple of [RS] took \d+ cycles, not \d+",

@@ -48,6 +48,11 @@ def test_window(kind, slots, lanes):
     blocks.window(kind, slots=slots, lanes=lanes).run()
 
 
+@pytest.mark.parametrize(("memory", "skip_sent"), [("lutram", False), ("bram", True)])
+def test_window_with_acknowledgements(memory, skip_sent):
+    blocks.held_window(memory=memory, skip_sent=skip_sent).run()
+
+
 @pytest.mark.parametrize("window", ["shift", "lutram"])
 def test_core(window):
     blocks.core(window=window).run()
