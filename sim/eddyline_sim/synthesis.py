@@ -35,8 +35,11 @@ from .placement import RESOURCES, Placement, Report
 
 __all__ = ["DESIGNS", "SynthesisError", "synthesize"]
 
+# Flattened only at the end: registers that are copied for their fan-out sit in different modules,
+# and equal ones in one module would be merged.
 SCRIPT = (
-    "read_rtlil design.il; synth_ecp5 -top top -json netlist.json; tee -q -o cells.json stat -json"
+    "read_rtlil design.il; synth_ecp5 -noflatten -top top; flatten; opt_clean; "
+    "write_json netlist.json; tee -q -o cells.json stat -json"
 )
 DEVICES = {
     f"{option}{size}k": f"LFE5{family}-{size}F"

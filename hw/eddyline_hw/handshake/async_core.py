@@ -9,7 +9,6 @@ from eddyline_hw.handshake.link import Kind, link_layout
 from eddyline_hw.handshake.matcher import Matcher
 from eddyline_hw.handshake.overflow import OverflowGuard
 from eddyline_hw.layouts import entry_layout, result_layout
-from eddyline_hw.stream.buffer import Buffer
 
 __all__ = ["MOST_SENT", "SLACK", "AsyncCore"]
 
@@ -92,7 +91,7 @@ class AsyncCore(wiring.Component):
         self.matcher = Matcher(
             plan,
             lanes=lanes,
-            margin=rows + window_latency + 2 + 1 + stages + 1 + 3,
+            margin=rows + window_latency + 2 + 1 + stages + 1 + 5,
             stages=stages,
             carried=carried,
         )
@@ -120,60 +119,38 @@ class AsyncCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        link = link_layout(self.plan)
         m.submodules.window_r = window_r = self.windows["r"]
         m.submodules.window_s = window_s = self.windows["s"]
         m.submodules.matcher = matcher = self.matcher
-        # What arrives is looked at in a register: the way from a decision to the queues is short.
-        inboxes = []
-        for name, port in (("left", self.left_in), ("right", self.right_in)):
-            m.submodules[f"inbox_{name}"] = inbox = Buffer(link)
-            wiring.connect(m, wiring.flipped(port), inbox.i)
-            inboxes.append(inbox.o)
 
-        # A tuple is taken in one cycle and gets into effect in the next one: then it is stored, the
-        # scan begins, and its acknowledgement is sent.
-        takes = [Signal(name=f"takes_{side}") for side in "rs"]
-        commits = [Signal(name=f"commits_{side}") for side in "rs"]
-        free = Signal()
-        m.d.comb += free.eq(
-            window_r.last_row
-            & window_s.last_row
-            & ~commits[0]
-            & ~commits[1]
-            & (~matcher.throttle | self.shed)
-        )
-        streams = [_Stream(self, m, side, inboxes[side], commits) for side in (0, 1)]
-        for one, other in (streams, reversed(streams)):
-            one.connect(other, free, takes[one.side])
-        brings = [one.brings for one in streams]
-
+        # What to do with a message is decided in one cycle and done in the next, in which the
+        # message also leaves its queue: no path is longer than a decision or a deed.
+        streams = [_Stream(self, side) for side in (0, 1)]
+        halted, free = Signal(), Signal()
         after_r = Signal()  # the last tuple was R's: if both bring one, it is the other's turn
-        m.d.comb += [
-            takes[0].eq(brings[0] & ~(brings[1] & after_r)),
-            takes[1].eq(brings[1] & ~(brings[0] & ~after_r)),
-        ]
-        with m.If(takes[0] | takes[1]):
-            m.d.sync += after_r.eq(takes[0])
-        m.d.sync += [commit.eq(take) for commit, take in zip(commits, takes, strict=True)]
+        m.d.sync += halted.eq(matcher.throttle & ~self.shed)
+        commits = [one.commits for one in streams]
+        m.d.comb += free.eq(
+            window_r.last_row & window_s.last_row & ~commits[0] & ~commits[1] & ~halted
+        )
+        for one, other, turn in zip(streams, reversed(streams), (~after_r, after_r), strict=True):
+            one.decide(m, other, free, turn)
+            one.act(m, other)
+        with m.If(commits[0] | commits[1]):
+            m.d.sync += after_r.eq(commits[0])
 
         # Both streams have said that nothing is left before the star, and all of it is compared.
         emits = Signal()
-        stars = [one.star for one in streams]
-        m.d.comb += emits.eq(stars[0] & stars[1] & free & ~brings[0] & ~brings[1])
+        m.d.comb += emits.eq(streams[0].star & streams[1].star & free)
         with m.If(emits):
-            m.d.sync += [star.eq(0) for star in stars]
+            m.d.sync += [one.star.eq(0) for one in streams]
 
-        arriving = [Signal(entry_layout(self.plan), name=f"arriving_{side}") for side in "rs"]
-        for entry, inbox, window in zip(arriving, inboxes, (window_r, window_s), strict=True):
-            m.d.sync += entry.eq(inbox.p.entry)
-            m.d.comb += window.entering.eq(entry)
         probe = Signal.like(matcher.probe)
         m.d.sync += probe.star.eq(emits)
         with m.If(commits[0] | commits[1]):
             m.d.sync += [
                 probe.side.eq(commits[1]),
-                probe.entry.eq(Mux(commits[1], arriving[1], arriving[0])),
+                probe.entry.eq(Mux(commits[1], self.right_in.p.entry, self.left_in.p.entry)),
             ]
         m.d.comb += [window_s.scan.eq(commits[0]), window_r.scan.eq(commits[1])]
 
@@ -205,100 +182,104 @@ class _Stream:
     ``side`` is 0 for R, which comes from the left and goes to the right, and 1 for S.
     """
 
-    def __init__(self, core, m, side, inbox, commits):
-        name = "rs"[side]
-        self.core, self.m, self.side, self.inbox, self.commits = core, m, side, inbox, commits
-        self.own, self.opposite = core.windows[name], core.windows["sr"[side]]
-        self.onward, self.back = (
-            (core.right_out, core.left_out) if side == 0 else (core.left_out, core.right_out)
-        )
+    def __init__(self, core, side):
+        self.core, self.side, self.name = core, side, "rs"[side]
+        self.own, self.opposite = core.windows[self.name], core.windows["sr"[side]]
+        lefts, rights = (core.left_in, core.left_out), (core.right_in, core.right_out)
+        (self.inbox, _), (_, self.onward) = (lefts, rights) if side == 0 else (rights, lefts)
         ends = (core.first, core.last)
         self.enters, self.leaves = ends if side == 0 else reversed(ends)
         self.share = (core.share_r, core.share_s)[side]
-        self.is_tuple, self.is_ack, self.is_star, self.is_drain = (
-            inbox.valid & (inbox.p.kind == kind) for kind in Kind
-        )
-        self.brings = Signal(name=f"brings_{name}")  # a tuple could be taken
-        self.star = Signal(name=f"star_{name}")  # a star has come and waits for the other's
-        self.speaks = Signal(name=f"speaks_{name}")  # something goes on in this cycle
-        self.drops = Signal(name=f"drops_{name}")  # the oldest leaves the chain here
 
-    def connect(self, other, free, takes):
-        m, core, name = self.m, self.core, "rs"[self.side]
-        own, opposite, inbox, onward = self.own, self.opposite, self.inbox, self.onward
+        self.wants = self._flag("wants")  # a tuple is here and could be taken
+        self.commits = self._flag("commits")  # it is taken
+        self.removes = self._flag("removes")  # an acknowledgement is
+        self.noted = self._flag("noted")  # a star or drain is
+        self.answers = self._flag("answers")  # an acknowledgement is still to be sent
+        self.draining = self._flag("draining")
+        self.star_waits, self.drain_waits = self._flag("star_waits"), self._flag("drain_waits")
+        self.star = self._flag("star")  # a star has passed; the other stream's may not have
 
-        draining = Signal(name=f"draining_{name}")
-        exceeds = Signal(name=f"exceeds_{name}")  # more is here than should stay
-        may_send = Signal(name=f"may_send_{name}")
+    def _flag(self, name):
+        return Signal(name=f"{name}_{self.name}")
+
+    def decide(self, m, other, free, turn):
+        """Look at the message at the head of the queue, unless it is just leaving."""
+        inbox = self.inbox
+        leaves_queue = self.commits | self.removes | self.noted
+        here = self._flag("here")
+        m.d.comb += [here.eq(inbox.valid & ~leaves_queue), inbox.ready.eq(leaves_queue)]
+        is_tuple, is_ack, is_star, is_drain = (here & (inbox.p.kind == kind) for kind in Kind)
+
+        takes = self.wants & free & (turn | ~other.wants)
+        m.d.comb += self.wants.eq(is_tuple & self.own.room & ~self.answers)
         m.d.sync += [
-            exceeds.eq(~self.leaves & (own.unsent > Mux(draining, 0, self.share))),
+            self.commits.eq(takes),
+            # At the end of the chain the acknowledgement is the window's own: it waits until the
+            # tuple has come, or it would remove another one.
+            self.removes.eq(is_ack & (~self.enters | self.opposite.first_valid)),
+            self.noted.eq((is_star | is_drain) & ~self.star_waits & ~self.drain_waits),
+        ]
+
+    def act(self, m, other):
+        """Do what was decided, and send on what exceeds the core's share."""
+        core, own, onward = self.core, self.own, self.onward
+        exceeds, may_send = self._flag("exceeds"), self._flag("may_send")
+        m.d.sync += [
+            exceeds.eq(~self.leaves & (own.unsent > Mux(self.draining, 0, self.share))),
             may_send.eq(own.sent < MOST_SENT),
         ]
-        # The other stream's acknowledgements go the same way, and first.
-        onward_free = Signal(name=f"onward_free_{name}")
-        m.d.comb += onward_free.eq((~onward.valid | onward.ready) & ~self.commits[1 - self.side])
-
-        # A tuple is kept, compared (by the core) and acknowledged; the source needs no answer.
-        sends = Signal(name=f"sends_{name}")
-        answers = self.enters | ((~self.back.valid | self.back.ready) & ~other.speaks)
-        m.d.comb += [
-            self.brings.eq(self.is_tuple & free & own.room & answers),
-            own.insert.eq(self.commits[self.side]),
-            sends.eq(exceeds & own.first_valid & may_send & onward_free),
-            own.pass_on.eq(sends | self.drops),
-        ]
-
+        # The other stream's acknowledgements go the same way, and first: what this stream sends
+        # later was here when the acknowledged tuple came, and has been compared with it.
+        onward_free = self._flag("onward_free")
+        m.d.comb += onward_free.eq(~onward.valid | onward.ready)
+        quiet = ~other.answers & ~other.commits
+        sends, star_passes = self._flag("sends"), self._flag("star_passes")
+        drain_passes = self._flag("drain_passes")
         # A star follows the last tuple that has to go before it. It waits aside: the way out for
         # those tuples may be an acknowledgement that is behind the other stream's star. `waited`
         # gives a tuple just taken the time to be counted.
-        star_waits = Signal(name=f"star_waits_{name}")
-        waited = Signal(2, name=f"waited_{name}")
-        drain_waits = Signal(name=f"drain_waits_{name}")
-        notes = Signal(name=f"notes_{name}")
-        star_passes = Signal(name=f"star_passes_{name}")
-        drain_passes = Signal(name=f"drain_passes_{name}")
+        waited = Signal(2, name=f"waited_{self.name}")
+        m.d.sync += waited.eq(Mux(self.star_waits, waited << 1 | 1, 0))
         m.d.comb += [
-            notes.eq((self.is_star | self.is_drain) & ~star_waits & ~drain_waits),
-            star_passes.eq(star_waits & waited.all() & ~exceeds & ~self.star & onward_free),
-            drain_passes.eq(drain_waits & onward_free & ~sends),
-            self.speaks.eq(sends | star_passes | drain_passes),
+            sends.eq(exceeds & own.first_valid & may_send & onward_free & quiet),
+            star_passes.eq(
+                self.star_waits & waited.all() & ~exceeds & ~self.star & onward_free & quiet
+            ),
+            drain_passes.eq(self.drain_waits & onward_free & quiet & ~sends),
         ]
-        m.d.sync += waited.eq(Mux(star_waits, waited << 1 | 1, 0))
-        with m.If(notes):
-            m.d.sync += [star_waits.eq(self.is_star), drain_waits.eq(self.is_drain)]
-            with m.If(self.is_drain):
-                m.d.sync += draining.eq(1)
+        with m.If(self.noted):
+            m.d.sync += [
+                self.star_waits.eq(self.inbox.p.kind == Kind.STAR),
+                self.drain_waits.eq(self.inbox.p.kind == Kind.DRAIN),
+            ]
+            with m.If(self.inbox.p.kind == Kind.DRAIN):
+                m.d.sync += self.draining.eq(1)
         with m.If(drain_passes):
-            m.d.sync += drain_waits.eq(0)
+            m.d.sync += self.drain_waits.eq(0)
         with m.If(star_passes):
-            m.d.sync += [self.star.eq(1), star_waits.eq(0), draining.eq(0)]
+            m.d.sync += [self.star.eq(1), self.star_waits.eq(0), self.draining.eq(0)]
 
-        # An acknowledgement removes the other stream's oldest. At the end of the chain it is the
-        # window's own: it waits until the tuple has come, or it would remove another one.
-        removes = Signal(name=f"removes_{'sr'[self.side]}")
-        guard = OverflowGuard(core.plan, side="sr"[self.side])
-        m.submodules[f"guard_{'sr'[self.side]}"] = guard
+        # A tuple is kept, compared (by the core) and acknowledged; the source needs no answer.
+        answered = other.answers & onward_free
+        with m.If(self.commits & ~self.enters):
+            m.d.sync += self.answers.eq(1)
+        with m.If(answered):
+            m.d.sync += other.answers.eq(0)
         m.d.comb += [
-            removes.eq(self.is_ack & (~self.enters | opposite.first_valid)),
-            opposite.remove.eq(removes),
-            other.drops.eq(removes & self.enters),
-            inbox.ready.eq(takes | removes | notes),
-            guard.leaves.eq(removes & self.enters & inbox.p.pushed),
-            guard.old.eq(opposite.first),
-            guard.new.eq(inbox.p.entry),
-            guard.keep.eq(core.keep[1 - self.side]),
+            own.insert.eq(self.commits),
+            own.entering.eq(self.inbox.p.entry),
+            own.pass_on.eq(sends | (other.removes & self.leaves)),
+            own.remove.eq(other.removes),
         ]
-        with m.If(guard.overflow):
-            m.d.sync += core.overflow.eq(1)
 
         # At the far end only the star goes on, home to the source.
-        acknowledges = self.commits[1 - self.side]
-        with m.If(~onward.valid | onward.ready):
+        with m.If(onward_free):
             m.d.sync += [
-                onward.valid.eq(star_passes | (~self.leaves & (self.speaks | acknowledges))),
+                onward.valid.eq(star_passes | sends | answered | (drain_passes & ~self.leaves)),
                 onward.p.entry.eq(own.first),
             ]
-            with m.If(acknowledges):
+            with m.If(other.answers):
                 m.d.sync += onward.p.kind.eq(Kind.ACK)
             with m.Elif(star_passes):
                 m.d.sync += onward.p.kind.eq(Kind.STAR)
@@ -306,3 +287,14 @@ class _Stream:
                 m.d.sync += onward.p.kind.eq(Kind.DRAIN)
             with m.Else():
                 m.d.sync += onward.p.kind.eq(Kind.TUPLE)
+
+        guard = OverflowGuard(core.plan, side=self.name)
+        m.submodules[f"guard_{self.name}"] = guard
+        m.d.comb += [
+            guard.leaves.eq(other.removes & self.leaves & other.inbox.p.pushed),
+            guard.old.eq(own.first),
+            guard.new.eq(other.inbox.p.entry),
+            guard.keep.eq(core.keep[self.side]),
+        ]
+        with m.If(guard.overflow):
+            m.d.sync += core.overflow.eq(1)
