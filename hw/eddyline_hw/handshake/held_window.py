@@ -54,6 +54,8 @@ class HeldWindow(wiring.Component):
         Slots of a row, valid only within the scan.
     """
 
+    latency = 2
+
     def __init__(self, shape, *, slots, lanes, memory="lutram", skip_sent=False):
         self.skip_sent = skip_sent
         self.shape = shape
@@ -62,7 +64,6 @@ class HeldWindow(wiring.Component):
         self.rows = -(-slots // lanes) + 1
         self.slots = (self.rows - 1) * lanes
         self.memory = memory
-        self.latency = 1 if memory == "lutram" else 2
         count = range(self.slots + 1)
         super().__init__(
             {
@@ -160,8 +161,14 @@ class HeldWindow(wiring.Component):
                 write_port.data.eq(self.entering),
                 write_port.en.eq(self.insert & (free.lane == lane)),
             ]
-            read_port = memory.read_port(domain="comb" if self.memory == "lutram" else "sync")
-            m.d.comb += read_port.addr.eq(Mux(self.scanning, row, unsent.row))
+            looked_at = Mux(self.scanning, row, unsent.row)
+            # Registers in front of the memory and behind, whatever it is made of.
+            if self.memory == "lutram":
+                read_port = memory.read_port(domain="comb")
+                m.d.sync += read_port.addr.eq(looked_at)
+            else:
+                read_port = memory.read_port(domain="sync")
+                m.d.comb += read_port.addr.eq(looked_at)
             read.append(Signal(self.shape, name=f"read{lane}", reset_less=True))
             m.d.sync += read[lane].eq(read_port.data)
 

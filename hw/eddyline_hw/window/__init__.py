@@ -19,7 +19,7 @@ def kind_for(slots, lanes):
     large ones. With as many lanes as slots only the shift register is fast enough.
     """
     rows = -(-slots // lanes)
-    if rows < RingWindow.LEAST_ROWS["lutram"] or slots <= MOST_SHIFTED:
+    if rows < RingWindow.LEAST_ROWS or slots <= MOST_SHIFTED:
         return "shift"
     return "lutram" if rows <= MOST_ROWS_IN_LUTRAM else "bram"
 

@@ -24,23 +24,24 @@ class RingWindow(wiring.Component):
     lanes : int
         Slots read at a time.
     memory : str
-        ``lutram`` (read within the cycle, then registered) or ``bram`` (registered twice).
+        ``lutram`` or ``bram``; both behave alike, with registers in front of the memory and behind.
 
     Members
     -------
-    See :func:`eddyline_hw.window.signature.window_members`. ``latency`` is 1 with ``lutram`` and
-    2 with ``bram``; ``interval`` is one more.
+    See :func:`eddyline_hw.window.signature.window_members`. ``latency`` is 2, ``interval`` 3.
     """
 
-    LEAST_ROWS = {"lutram": 2, "bram": 3}
+    latency = 2
+    interval = latency + 1
+    LEAST_ROWS = interval
 
     def __init__(self, shape, *, slots, lanes, memory="lutram"):
-        if memory not in self.LEAST_ROWS:
-            raise ValueError(f"no memory {memory!r} (known: {', '.join(self.LEAST_ROWS)})")
+        if memory not in ("lutram", "bram"):
+            raise ValueError(f"no memory {memory!r} (known: lutram, bram)")
         self.rows = -(-slots // lanes) if lanes >= 1 else 0
-        if self.rows < self.LEAST_ROWS[memory]:
+        if self.rows < self.LEAST_ROWS:
             raise ValueError(
-                f"a ring in {memory} needs at least {self.LEAST_ROWS[memory]} rows, and "
+                f"a ring in {memory} needs at least {self.LEAST_ROWS} rows, and "
                 f"{slots!r} slots on {lanes!r} lanes make {self.rows}: use fewer lanes or a shift "
                 "register"
             )
@@ -48,8 +49,6 @@ class RingWindow(wiring.Component):
         self.slots = slots
         self.width = lanes
         self.memory = memory
-        self.latency = 1 if memory == "lutram" else 2
-        self.interval = self.latency + 1
         super().__init__(window_members(shape, slots, lanes))
 
     def elaborate(self, platform):
@@ -61,7 +60,7 @@ class RingWindow(wiring.Component):
         full = Signal()  # every slot in use has been written since the last clear
         leaving = Signal(slot_layout(self.shape))
 
-        # Pushes are two cycles apart, so `following` has a cycle to follow `head`.
+        # Pushes are three cycles apart, so `following` has a cycle to follow `head`.
         after = Signal(place)
         m.d.comb += [after.row.eq(head.row), after.lane.eq(head.lane + 1)]
         with m.If(head.lane == self.width - 1):
@@ -90,8 +89,12 @@ class RingWindow(wiring.Component):
                 write_port.data.eq(self.entering),
                 write_port.en.eq(self.push & (head.lane == lane)),
             ]
-            read_port = memory.read_port(domain="comb" if self.memory == "lutram" else "sync")
-            m.d.comb += read_port.addr.eq(row)
+            if self.memory == "lutram":
+                read_port = memory.read_port(domain="comb")
+                m.d.sync += read_port.addr.eq(row)
+            else:
+                read_port = memory.read_port(domain="sync")
+                m.d.comb += read_port.addr.eq(row)
             read.append(Signal(slot_layout(self.shape), name=f"read{lane}", reset_less=True))
             m.d.sync += read[lane].eq(read_port.data)
 

@@ -14,7 +14,7 @@ BUILDS = [
     (kind, slots, lanes)
     for kind, slots, lanes in [
         ("shift", 1, 1), ("shift", 4, 4), ("shift", 5, 2), ("shift", 6, 1),
-        ("lutram", 2, 1), ("lutram", 7, 2), ("lutram", 8, 3), ("lutram", 5, 1),
+        ("lutram", 3, 1), ("lutram", 7, 2), ("lutram", 8, 3), ("lutram", 5, 1),
         ("bram", 3, 1), ("bram", 9, 3), ("bram", 8, 2),
     ]
 ]  # fmt: skip
@@ -125,10 +125,12 @@ def test_a_wider_window_after_a_narrow_one_shows_nothing_old():
                 ctx.set(dut.entering.entry, 10 * used + value)
                 await ctx.tick()
                 ctx.set(dut.push, 0)
-                await ctx.tick()
+                for _ in range(dut.interval - 1):
+                    await ctx.tick()
         for row in range(3):
             ctx.set(dut.row, row)
-            await ctx.tick()
+            for _ in range(dut.latency):
+                await ctx.tick()
             seen.extend(ctx.get(lane.entry) for lane in dut.lanes if ctx.get(lane.valid))
 
     simulator = Simulator(dut)
@@ -140,7 +142,14 @@ def test_a_wider_window_after_a_narrow_one_shows_nothing_old():
 
 @pytest.mark.parametrize(
     ("slots", "lanes", "kind"),
-    [(4, 4, "shift"), (4, 2, "shift"), (16, 2, "lutram"), (64, 8, "lutram"), (64, 1, "lutram"), (512, 2, "bram")],
+    [
+        (4, 4, "shift"),
+        (4, 2, "shift"),
+        (16, 2, "lutram"),
+        (64, 8, "lutram"),
+        (64, 1, "lutram"),
+        (512, 2, "bram"),
+    ],
 )
 def test_the_window_suits_its_size(slots, lanes, kind):
     assert kind_for(slots, lanes) == kind
