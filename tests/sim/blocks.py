@@ -167,7 +167,7 @@ def core(*, window="auto", module=cores, **classes):
     segments, lanes = {"r": 3, "s": 4}, 2
     # The player stops one cycle after the throttle; until then rows are under way in the windows
     # and comparators, and the step in progress has some left.
-    margin = 2 + 9
+    margin = 2 + 10
     with _replaced(module, classes):
         component = module.LockstepCore(
             band_plan(),

@@ -254,7 +254,7 @@ MUTANTS = [
             "self.throttle.eq(0)",
         ),
         lambda module: blocks.core(Matcher=module.Matcher),
-        r"is missing",
+        r"is missing|the last star did not come",
     ),
     Mutant(
         "core that compares with the first row only",
@@ -316,8 +316,8 @@ MUTANTS = [
         "asynchronous chain that expires a tuple before it has come",
         Patch(
             "eddyline_hw.handshake.async_core",
-            "removes.eq(self.is_ack & (~self.enters | opposite.first_valid))",
-            "removes.eq(self.is_ack)",
+            "is_ack & (~self.enters | self.opposite.first_valid)",
+            "is_ack",
         ),
         lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
         r"is missing|is no result|did not come",
@@ -326,8 +326,8 @@ MUTANTS = [
         "star that does not wait for the tuples before it",
         Patch(
             "eddyline_hw.handshake.async_core",
-            "star_waits & waited.all() & ~exceeds &",
-            "star_waits &",
+            "waited.all() & ~exceeds &",
+            "",
         ),
         lambda module: blocks.async_chain(AsyncCore=module.AsyncCore),
         r"came behind star|star \d+ did not come",
