@@ -164,10 +164,11 @@ def operator(chain, *, module=operators):
 
 
 def core(*, window="auto", module=cores, **classes):
-    segments, lanes = {"r": 3, "s": 4}, 2
+    # A ring has at least three rows.
+    segments, lanes = ({"r": 5, "s": 6} if window == "lutram" else {"r": 3, "s": 4}), 2
     # The player stops one cycle after the throttle; until then rows are under way in the windows
     # and comparators, and the step in progress has some left.
-    margin = 2 + 10
+    margin = 3 + 10
     with _replaced(module, classes):
         component = module.LockstepCore(
             band_plan(),
