@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from eddyline_hw.handshake.serializer import HitSerializer, hits_layout
 from eddyline_hw.layouts import entry_layout, result_layout
 from eddyline_hw.predicate import PredicatePipeline
+from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.window.signature import slot_layout
 
@@ -87,7 +88,9 @@ class Matcher(wiring.Component):
         m.submodules.serializer = serializer = HitSerializer(
             self.plan, lanes=self.lanes, carried=self.carried
         )
-        wiring.connect(m, queue.o, serializer.i)
+        m.submodules.waiting = waiting = Buffer(hits)  # the way from `o.ready` ends here
+        wiring.connect(m, queue.o, waiting.i)
+        wiring.connect(m, waiting.o, serializer.i)
         wiring.connect(m, serializer.o, wiring.flipped(self.o))
 
         found = Signal(hits)
