@@ -132,11 +132,8 @@ class Results:
         ]
 
 
-def difference(got, expected, *, early=False):
-    """Say in words how the pairs of all epochs differ; empty if they do not.
-
-    With ``early``, a pair may come before an earlier star than it has to.
-    """
+def difference(got, expected):
+    """Say in words how the pairs of all epochs differ; empty if they do not."""
     due = {pair: star for star, epoch in enumerate(expected) for pair in epoch}
     came = {}
     for star, epoch in enumerate(got):
@@ -150,6 +147,6 @@ def difference(got, expected, *, early=False):
             lines.append(f"{pair} came {len(stars)} times")
         elif stars[0] > due[pair]:
             lines.append(f"{pair} came behind star {due[pair]}")
-        elif stars[0] < due[pair] and not early:
+        elif stars[0] < due[pair]:
             lines.append(f"{pair} came before star {stars[0]}, not {due[pair]}")
     return "\n".join(lines[:8])

@@ -133,15 +133,17 @@ class AsyncCore(wiring.Component):
         m.d.comb += free.eq(
             window_r.last_row & window_s.last_row & ~commits[0] & ~commits[1] & ~halted
         )
+        # A star that is complete goes first: what comes behind it stays behind.
+        stars = streams[0].star & streams[1].star
         for one, other, turn in zip(streams, reversed(streams), (~after_r, after_r), strict=True):
-            one.decide(m, other, free, turn)
+            one.decide(m, other, free & ~stars, turn)
             one.act(m, other)
         with m.If(commits[0] | commits[1]):
             m.d.sync += after_r.eq(commits[0])
 
         # Both streams have said that nothing is left before the star, and all of it is compared.
         emits = Signal()
-        m.d.comb += emits.eq(streams[0].star & streams[1].star & free)
+        m.d.comb += emits.eq(stars & free)
         with m.If(emits):
             m.d.sync += [one.star.eq(0) for one in streams]
 
