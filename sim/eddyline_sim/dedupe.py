@@ -19,9 +19,10 @@ __all__ = ["common_clocks", "repeated", "shared_rtlil"]
 
 PLACEHOLDER = "eddyline:module"
 CELL = re.compile(r"^  cell \\(\S+) ", re.M)
-# Instances, and characters of all of them together. Copies of less compile in a few seconds and
-# run up to half as fast again.
-FEWEST, LEAST = 4, 2_000_000
+# Characters of all instances of a module together: less than ENOUGH compiles in a few seconds as
+# copies, and runs up to half as fast again. Once one module is kept apart, smaller ones pay too.
+ENOUGH, LEAST = 2_000_000, 100_000
+FEWEST = 4  # instances
 
 
 def shared_rtlil(elaboratable, *, ports, reserved=(), name="top"):
@@ -104,7 +105,7 @@ class _Modules:
 def repeated(text):
     """Return the names of modules with so many instances that their code should exist once.
 
-    Small ones are better copied into what is around them.
+    There are none in a small design: copies are faster.
     """
     bodies = dict(re.findall(r"^module \\(\S+)\n(.*?)^end$", text, re.M | re.S))
     cells = {
@@ -118,11 +119,10 @@ def repeated(text):
         instances.update(cells[name])
         inner = sum(count * sizes[cell] for cell, count in cells[name].items() if cell in sizes)
         sizes[name] = len(bodies[name]) + inner
-    return [
-        name
-        for name, count in instances.items()
-        if count >= FEWEST and count * sizes[name] >= LEAST
-    ]
+    total = {name: n * sizes[name] for name, n in instances.items() if n >= FEWEST}
+    if max(total.values(), default=0) < ENOUGH:
+        return []
+    return [name for name, size in total.items() if size >= LEAST]
 
 
 def _share_children(fragment, design, modules):

@@ -118,7 +118,8 @@ def test_shared_code_gives_the_same_results_in_the_same_cycles(monkeypatch):
     values = np.arange(400, dtype=np.uint64)
     values[-1] |= np.uint64(1 << ROW["star"].offset)
     results = []
-    for least in (dedupe.LEAST, 1000):
+    for least in (dedupe.ENOUGH, 1000):
+        monkeypatch.setattr(dedupe, "ENOUGH", least)
         monkeypatch.setattr(dedupe, "LEAST", least)
         with Simulation(Adder(stages=12), name="shared") as simulation:
             assert bool(repeated(Shell(Adder(stages=12)).rtlil("shared")[0])) == (least == 1000)
