@@ -148,6 +148,11 @@ class Simulation:
         raise ValueError(f"no counter {name!r} (known: {', '.join((*self._counters, 'cycles'))})")
 
     @property
+    def broken(self) -> bool:
+        """A run has failed or was interrupted: only a reset helps."""
+        return self._broken is not None
+
+    @property
     def cycles(self) -> int:
         return self._library.eddyline_cycles(self._open())
 

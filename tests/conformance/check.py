@@ -4,10 +4,15 @@ import numpy as np
 
 from eddyline.device import Results, Tuples
 from eddyline.device.discovery import open_device
+from eddyline.errors import DeviceError
 from eddyline.io.source import ArrowSource
 from eddyline.reference import STAR
 from eddyline.session import Session
 from tests.conformance.cases import Case
+
+
+class Refused(Exception):
+    """The device cannot do a plan, and has said so when it was configured."""
 
 
 class Recorder:
@@ -21,7 +26,10 @@ class Recorder:
         self.closed = 0
 
     def configure(self, plan):
-        self._device.configure(plan)
+        try:
+            self._device.configure(plan)
+        except DeviceError as error:
+            raise Refused(str(error)) from None
 
     def push(self, tuples: Tuples):
         self._device.push(tuples)

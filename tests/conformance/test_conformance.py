@@ -11,11 +11,10 @@ from eddyline.device.cpu import CpuDevice
 from eddyline.device.discovery import DEVICES, open_device
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
-from eddyline.errors import DeviceError
 from eddyline.plan import Order
 from eddyline.query.window import rows, time
 from tests.conformance.cases import PREDICATES, Case, cases
-from tests.conformance.check import check, run
+from tests.conformance.check import Refused, check, run
 
 TAKES_EVERYTHING = ("cpu", "reference")
 # Every predicate is another circuit: compiling all of them takes minutes.
@@ -76,7 +75,7 @@ def check_unless_refused(device: str, case: Case) -> None:
     """Check a case. Devices of bounded size may refuse one, with a reason."""
     try:
         check(device, case)
-    except DeviceError as refused:
+    except Refused as refused:
         if device in TAKES_EVERYTHING:
             raise
         event(f"refused: {refused}")

@@ -26,11 +26,20 @@ MOST_CORES = 256
 MOST_PAIRS = 1 << 20
 # Cycles after which the 32-bit counters of the cores must have been read.
 COUNTERS_LAST = 1 << 26
+# Cycles without a result or an input after which the simulation is given up, beside a flush.
+PATIENCE = 1_000_000
 # A time stamp as an unsigned number.
 SIGN = np.uint64(1 << 63)
 # Simulations that are not in use, by design: elaborating one again takes seconds.
 _IDLE: dict[tuple[object, ...], tuple[HandshakeJoin, Simulation]] = {}
 MOST_IDLE = 16
+CHAIN_COUNTERS = {
+    "throttled": "stalls_throttle",
+    "paced": "stalls_pace",
+    "waited": "stalls_entry",
+    "dropped_tuples": "dropped_tuples",
+}
+CORE_COUNTERS = ("comparisons", "dropped_results")
 
 
 class HandshakeDevice:
@@ -127,17 +136,21 @@ class HandshakeDevice:
         self._reorder = Reorder(
             plan,
             Chain(self.cores, sizes["r"], sizes["s"], self.chain),
-            lossy=self.admission == "drop_new",
+            lossy=self.lossy,
         )
         self._messages = message_layout(self._rows)
         self._answers = result_layout(self._rows)
-        self._slice = max(64, MOST_PAIRS // sum(sizes.values()))
+        self._slice = max(256, MOST_PAIRS // sum(sizes.values()))
         self._queue: list[Tuples] = []
         self._sent = [0, 0]
         self._closed = self._tuples = self._results = 0
-        self._cycles = self._unread_cycles = self._comparisons = self._dropped_results = 0
-        self._read = {"comparisons": [0] * self.cores, "dropped_results": [0] * self.cores}
-        self._peak = 0
+        self._cycles = self._flush_cycles = self._unread_cycles = self._peak = 0
+        # Totals, and what the 32-bit counters showed last, by name and core.
+        self._totals = dict.fromkeys((*CHAIN_COUNTERS, *CORE_COUNTERS), 0)
+        self._shown: dict[tuple[str, int], int] = {}
+        # A flush moves every tuple through the whole chain.
+        slots = sum(max(size, self.cores) for size in sizes.values())
+        self._patience = PATIENCE + 8 * slots * (max(sizes.values()) // self.cores + 4)
 
     def push(self, tuples: Tuples) -> None:
         if not len(tuples):
@@ -190,25 +203,36 @@ class HandshakeDevice:
         return words
 
     def counters(self) -> Counters:
-        self._read_cores()
         assert self._simulation
-        get = self._simulation.get
+        if not self._simulation.broken:
+            self._read_cores()
+        comparators = self.cores * self._lanes
+        flow = self._cycles - self._flush_cycles
         counters: Counters = {
             "tuples": self._tuples,
             "results": self._results,
             "cycles": self._cycles,
-            "cycles_per_tuple": round(self._cycles / max(self._tuples, 1), 4),
-            "comparisons": self._comparisons,
+            "flush_cycles": self._flush_cycles,
+            "cycles_per_tuple": round(flow / max(self._tuples, 1), 4),
+            "comparisons": self._totals["comparisons"],
             "comparator_duty": round(
-                self._comparisons / max(self._cycles * self.cores * self._lanes, 1), 4
+                self._totals["comparisons"] / max(self._cycles * comparators, 1), 4
             ),
-            "stalls_throttle": get("throttled"),
-            "stalls_pace": get("paced") if "paced" in self._simulation.counters else 0,
-            "dropped_tuples": get("dropped_tuples"),
-            "dropped_results": self._dropped_results,
+        }
+        counters |= {
+            shown: self._totals[name]
+            for name, shown in CHAIN_COUNTERS.items()
+            if name in self._simulation.counters
+        }
+        return counters | {
+            "dropped_results": self._totals["dropped_results"],
             "queue_peak": self._peak,
         }
-        return counters
+
+    @property
+    def lossy(self) -> bool:
+        """Tuples may be dropped on the way in, and nobody knows which."""
+        return self.admission == "drop_new"
 
     def _capacity(self, plan: Plan, side: str) -> int:
         window = plan.window(side)
@@ -235,8 +259,9 @@ class HandshakeDevice:
         same = (self.cores, self.comparators, self.chain, self.fan_in, self.memory)
         plan = self._rows
         self._design = (*same, *capacity.values(), plan.r, plan.s, plan.predicate)
-        if self._design in _IDLE and not self.trace:
-            return _IDLE.pop(self._design)
+        idle = None if self.trace else _IDLE.pop(self._design, None)
+        if idle:
+            return idle
         operator = self._elaborated(capacity)
         simulation = Simulation(
             operator,
@@ -250,7 +275,7 @@ class HandshakeDevice:
         """Keep the simulation for the next device of the same design."""
         if not self._simulation:
             return
-        if self.trace or self._design in _IDLE:
+        if self.trace or self._design in _IDLE or self._simulation.broken:
             self._simulation.close()
         else:
             _IDLE[self._design] = (self._operator, self._simulation)
@@ -305,9 +330,15 @@ class HandshakeDevice:
         assert self._simulation
         star = pack(self._messages, {"star": 1, "flush": int(flush)}, 1)
         before = self._simulation.cycles
-        out = self._simulation.run(np.concatenate([words, star]), until_star=True)
-        self._cycles += self._simulation.cycles - before
-        self._unread_cycles += self._simulation.cycles - before
+        out = self._simulation.run(
+            np.concatenate([words, star]), until_star=True, patience=self._patience
+        )
+        cycles = self._simulation.cycles - before
+        self._cycles += cycles
+        self._flush_cycles += cycles if flush else 0
+        self._unread_cycles += cycles
+        for name in CHAIN_COUNTERS:
+            self._add_up(name)
         if self._simulation.get("overflow"):
             room = self._capacities.items()
             held = " and ".join(f"{size} of {side.upper()}" for side, size in room)
@@ -324,18 +355,25 @@ class HandshakeDevice:
             self._read_cores()
 
     def _read_cores(self) -> None:
-        """Add up what the cores have counted; they count modulo 2^32."""
+        """Add up what the cores have counted, and check that nothing was lost."""
         assert self._simulation
         self._unread_cycles = 0
         for core in range(self.cores):
             self._simulation.set("selected", core)
             self._simulation.step(4)
-            for name, attribute in (
-                ("comparisons", "_comparisons"),
-                ("dropped_results", "_dropped_results"),
-            ):
-                value = self._simulation.get(name)
-                more = (value - self._read[name][core]) & 0xFFFFFFFF
-                setattr(self, attribute, getattr(self, attribute) + more)
-                self._read[name][core] = value
+            for name in CORE_COUNTERS:
+                self._add_up(name, core)
             self._peak = max(self._peak, self._simulation.get("peak"))
+        if self._totals["dropped_results"] and self.admission != "drop_results":
+            raise DeviceError(
+                f"{self.name}: {self._totals['dropped_results']} results were lost in a queue that "
+                "should have had room; please report this"
+            )
+
+    def _add_up(self, name: str, core: int = 0) -> None:
+        """Add what a counter has counted since it was last read; it counts modulo 2^32."""
+        assert self._simulation
+        if name in self._simulation.counters:
+            value = self._simulation.get(name)
+            self._totals[name] += (value - self._shown.get((name, core), 0)) & 0xFFFFFFFF
+            self._shown[name, core] = value

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.admission import Policy
-from eddyline_hw.handshake.async_core import MOST_SENT, AsyncCore
+from eddyline_hw.handshake.async_core import MOST_SENT, SLACK, AsyncCore
 from eddyline_hw.handshake.geometry import Segments
 from eddyline_hw.handshake.link import link_layout
 from eddyline_hw.handshake.source import Source
@@ -28,8 +28,8 @@ class AsyncChain(wiring.Component):
     more than one core, so the clock does not fall with the length of the chain. In steady state a
     core needs a cycle per occupied row of the opposite segment for each tuple.
 
-    Parameters and members are those of the lock-step chain, except that ``paced`` does not exist:
-    a tuple simply waits until the end of the chain takes it.
+    Parameters and members are those of the lock-step chain, except that there is one counter of
+    waiting, ``waited``: a tuple simply waits until the end of the chain takes it.
     """
 
     kind = "asynchronous"
@@ -73,7 +73,9 @@ class AsyncChain(wiring.Component):
             )
             for _ in range(cores)
         ]
-        self.source = Source(plan, window_r=window_r, window_s=window_s)
+        # Both streams may have a tuple to compare before the next one is taken.
+        patience = 4 * (rows + SLACK) + 32
+        self.source = Source(plan, window_r=window_r, window_s=window_s, patience=patience)
         members = {
             "i": In(stream.Signature(message_layout(plan))),
             "o": Out(stream.Signature(result_layout(plan, carried))).array(cores),
@@ -82,7 +84,7 @@ class AsyncChain(wiring.Component):
             "keep": In(2),
             "overflow": Out(1),
             "dropped_tuples": Out(32),
-            "throttled": Out(32),
+            "waited": Out(32),
             "dropped_results": Out(32),
             "comparisons": Out(32),
             "peak": Out(self.core[0].peak.shape()),
@@ -123,7 +125,7 @@ class AsyncChain(wiring.Component):
             source.window_r.eq(self.window_r),
             source.window_s.eq(self.window_s),
             self.dropped_tuples.eq(source.dropped),
-            self.throttled.eq(source.throttled),
+            self.waited.eq(source.waited),
         ]
 
         def queue(name, sender, receiver, depth):

@@ -14,7 +14,9 @@ from eddyline_hw.window.signature import slot_layout
 __all__ = ["Matcher", "probe_layout"]
 
 # Deeper queues go to block RAM.
-MOST_IN_LUTRAM = 64
+MOST_IN_LUTRAM = 128
+# Rows that the queue holds beside its margin.
+WORKING = 12
 
 
 def probe_layout(plan):
@@ -63,8 +65,8 @@ class Matcher(wiring.Component):
         self.margin = margin
         self.stages = stages
         self.carried = tuple(carried)
-        # Twice the margin: while one half is kept free, the other one works.
-        self.depth = max(16, 1 << (2 * margin - 1).bit_length())
+        # What may still come, and something to work with; look-up-table RAM comes in sixteens.
+        self.depth = -(-(margin + WORKING) // 16) * 16
         slot = slot_layout(entry_layout(plan))
         super().__init__(
             {

@@ -28,6 +28,8 @@ class Source(wiring.Component):
         Gives the layouts.
     window_r, window_s : int
         Largest windows that can be set.
+    patience : int
+        Cycles that a tuple may have to wait while the chain is only busy.
 
     Members
     -------
@@ -40,13 +42,15 @@ class Source(wiring.Component):
     window_r, window_s : In
         Sizes of the windows.
     policy : ``In(Policy)``
-        ``DROP_NEW`` drops tuples for which an end has no room at once.
-    dropped, throttled : ``Out(32)``
+        ``DROP_NEW`` drops tuples while the chain has not moved for longer than comparing takes:
+        results do not leave fast enough.
+    dropped, waited : ``Out(32)``
         Tuples dropped, cycles in which a tuple waited.
     """
 
-    def __init__(self, plan, *, window_r, window_s):
+    def __init__(self, plan, *, window_r, window_s, patience):
         self.plan = plan
+        self.patience = patience
         link = stream.Signature(link_layout(plan))
         super().__init__(
             {
@@ -59,7 +63,7 @@ class Source(wiring.Component):
                 "window_s": In(range(window_s + 1)),
                 "policy": In(Policy),
                 "dropped": Out(32),
-                "throttled": Out(32),
+                "waited": Out(32),
             }
         )
 
@@ -75,6 +79,13 @@ class Source(wiring.Component):
         m.d.comb += can.eq(
             (~self.left.valid | self.left.ready) & (~self.right.valid | self.right.ready)
         )
+        still = Signal(range(self.patience + 1))  # cycles since the chain last took something
+        blocked = Signal()
+        m.d.sync += blocked.eq((still == self.patience) & ~can)
+        with m.If(can):
+            m.d.sync += still.eq(0)
+        with m.Elif(still != self.patience):
+            m.d.sync += still.eq(still + 1)
         for end in ends:
             with m.If(end.ready):
                 m.d.sync += end.valid.eq(0)
@@ -120,7 +131,7 @@ class Source(wiring.Component):
                     m.next = "EMPTY"
                 with m.Elif(can & self.i.valid):
                     send_stars()
-                with m.Elif(is_tuple & (self.policy == Policy.DROP_NEW)):
+                with m.Elif(is_tuple & blocked & (self.policy == Policy.DROP_NEW)):
                     m.d.comb += self.i.ready.eq(1)
                     m.d.sync += self.dropped.eq(self.dropped + 1)
 
@@ -138,5 +149,5 @@ class Source(wiring.Component):
                     m.next = "ADMIT"
 
         with m.If(is_tuple & ~self.i.ready):
-            m.d.sync += self.throttled.eq(self.throttled + 1)
+            m.d.sync += self.waited.eq(self.waited + 1)
         return m

@@ -20,7 +20,7 @@ class RingWindow(wiring.Component):
     shape : shape-like
         What a slot holds.
     slots : int
-        Capacity; at least ``LEAST_ROWS[memory]`` rows of ``lanes``.
+        Capacity; at least ``LEAST_ROWS`` rows of ``lanes``.
     lanes : int
         Slots read at a time.
     memory : str

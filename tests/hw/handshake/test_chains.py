@@ -78,16 +78,34 @@ def test_a_tuple_enters_as_soon_as_the_last_one_is_compared(
     cores, window_r, window_s, lanes, window
 ):
     """One admission every max(1, ceil(segment / P)) cycles, without a bubble."""
-    dut = LockstepChain(
-        band_plan(), cores=cores, window_r=window_r, window_s=window_s, lanes=lanes, window=window
+    assert_admitted_every(
+        LockstepChain(
+            band_plan(),
+            cores=cores,
+            window_r=window_r,
+            window_s=window_s,
+            lanes=lanes,
+            window=window,
+        ),
+        window_r,
+        window_s,
+        least=1,
     )
+
+
+def test_a_small_window_in_a_large_memory_takes_three_cycles():
+    dut = LockstepChain(band_plan(), cores=2, window_r=32, window_s=32, lanes=2, window="lutram")
+    assert_admitted_every(dut, 4, 2, least=3)
+
+
+def assert_admitted_every(dut, window_r, window_s, *, least):
     arrivals = random_arrivals(40, seed=1, values=250)
     messages = [*(message(*one) for one in arrivals), STAR]
     _, entered, outputs = play(dut, dut.settings(window_r, window_s), messages)
     gaps = [later - earlier for earlier, later in zip(entered, entered[1:], strict=False)]
     # A tuple is compared with the opposite segment.
-    segment = {"r": ceil(window_s / cores), "s": ceil(window_r / cores)}
-    assert gaps == [max(1, ceil(segment[side] / lanes)) for side, _, _ in arrivals]
+    segment = {"r": ceil(window_s / dut.cores), "s": ceil(window_r / dut.cores)}
+    assert gaps == [max(least, ceil(segment[side] / dut.lanes)) for side, _, _ in arrivals]
     assert outputs["paced"] == sum(gap - 1 for gap in gaps[:-1])
 
 
@@ -99,7 +117,7 @@ def test_waiting_loses_nothing_when_everything_matches(kind):
     messages = [*(message(*one) for one in arrivals), FLUSH]
     pairs, _, outputs = play(dut, dut.settings(16, 16), messages, ready=False)
     assert flat(pairs) == sorted(expected(plan, arrivals, 16, 16))
-    assert outputs["throttled"] > 0
+    assert outputs["throttled" if kind == "lockstep" else "waited"] > 0
     assert (outputs["dropped_results"], outputs["dropped_tuples"]) == (0, 0)
 
 
@@ -121,6 +139,31 @@ def test_dropping_tuples_is_counted_and_the_rest_is_joined(kind):
     kept = [one for one in arrivals if one[:2] in admitted]
     assert found == sorted(expected(plan, kept, 8, 8))
     assert len(kept) == len(arrivals) - outputs["dropped_tuples"]
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_nothing_is_dropped_only_because_comparing_takes_time(kind):
+    plan = band_plan()
+    arrivals = random_arrivals(60, seed=3, values=1)
+    dut = CHAINS[kind](plan, cores=2, window_r=16, window_s=16)
+    messages = [*(message(*one) for one in arrivals), FLUSH]
+    pairs, _, outputs = play(dut, dut.settings(16, 16, policy=Policy.DROP_NEW), messages)
+    assert flat(pairs) == sorted(expected(plan, arrivals, 16, 16))
+    assert outputs["dropped_tuples"] == 0
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_a_key_comes_along_as_in_the_paper(kind):
+    plan = band_plan()
+    arrivals = random_arrivals(25, seed=7, values=4)
+    keys = {number: words["x"] for side, number, words in arrivals if side == "r"}
+    dut = CHAINS[kind](plan, cores=2, window_r=6, window_s=6, lanes=2, carried=["x"])
+    carried = []
+    messages = [*(message(*one) for one in arrivals), FLUSH]
+    pairs, _, _ = play(dut, dut.settings(6, 6), messages, also=carried)
+    assert flat(pairs) == sorted(expected(plan, arrivals, 6, 6))
+    assert carried
+    assert all(one.x == keys[one.r_id] for one in carried)
 
 
 @pytest.mark.parametrize("kind", CHAINS)
