@@ -87,7 +87,7 @@ async def wait_loses_nothing(dut, values, stall):
 
 
 @cocotb.test()
-@cocotb.parametrize(values=(1, 3), stall=("never", "bursts", "on demand"))
+@cocotb.parametrize(values=(1, 3), stall=("never", "bursts", "droughts", "on demand"))
 async def drop_new_joins_what_it_admits(dut, values, stall):
     bench, traffic, results, dropped, lost = await run(dut, "drop_new", values=values, stall=stall)
     assert bench.get("dropped_tuples") == len(dropped)

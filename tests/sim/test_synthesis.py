@@ -129,15 +129,6 @@ def test_a_second_domain_has_its_own_clock_and_pins(kept):
     assert set(synthesize(both, name="both", device="25k").fmax) == {"sync", "merge"}
 
 
-class Copying(FewPins):
-    """Shift plain copies in."""
-
-    def _shift_in(self, m, domain):
-        held = Signal(2 + len(self.component.a))
-        m.d.sync += held.eq(Cat(self.stimulus, held))
-        m.d.comb += self.component.a.eq(held[2:])
-
-
 class Cancelling(FewPins):
     """Fold with one sum of all outputs."""
 
@@ -150,7 +141,7 @@ class Cancelling(FewPins):
 # Shifted in 2 + 12, registered 12, seen 12 because equal outputs are seen once, folded.
 @pytest.mark.parametrize(
     ("wrapper", "expected", "alive"),
-    [(FewPins, 14 + 12 + 12 + 24, True), (Copying, 62, False), (Cancelling, 39, False)],
+    [(FewPins, 14 + 12 + 12 + 24, True), (Cancelling, 39, False)],
 )
 def test_nothing_of_the_component_is_optimized_away(kept, wrapper, expected, alive):
     found = synthesize(wrapper(Bits(12)), name="bits", device="25k")

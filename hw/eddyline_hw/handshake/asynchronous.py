@@ -73,8 +73,8 @@ class AsyncChain(wiring.Component):
             )
             for _ in range(cores)
         ]
-        # Both streams may have a tuple to compare before the next one is taken.
-        patience = 4 * (rows + SLACK) + 32
+        # A tuple of either stream may be compared before the next one is taken.
+        patience = 2 * (rows + -(-SLACK // self.lanes)) + 16
         self.source = Source(plan, window_r=window_r, window_s=window_s, patience=patience)
         members = {
             "i": In(stream.Signature(message_layout(plan))),

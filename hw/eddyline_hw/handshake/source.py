@@ -72,8 +72,9 @@ class Source(wiring.Component):
 
         ends = (self.left, self.right)
         windows = (self.window_r, self.window_s)
-        # Whether a window is full is decided when it changes: a tuple does not wait for it.
+        # Whether a window is full or empty is decided when it changes: nothing waits for that.
         full = [Signal(name=f"full_{i}") for i in range(2)]
+        empty = [Signal(name=f"empty_{i}", init=1) for i in range(2)]
         held = [Signal.like(window, name=f"held_{i}") for i, window in enumerate(windows)]
         can = Signal()
         m.d.comb += can.eq(
@@ -89,13 +90,15 @@ class Source(wiring.Component):
         for end in ends:
             with m.If(end.ready):
                 m.d.sync += end.valid.eq(0)
+            # The tuple is there whatever is sent: only few bits wait for the decision.
+            with m.If(~end.valid | end.ready):
+                m.d.sync += end.p.entry.eq(self.i.p.entry)
 
         def send(end, kind, pushed=0):
             m.d.sync += [
                 end.valid.eq(1),
                 end.p.kind.eq(kind),
                 end.p.pushed.eq(pushed),
-                end.p.entry.eq(self.i.p.entry),
             ]
 
         away = [Signal(name=f"away_{side}") for side in "rs"]  # a star has not come home yet
@@ -123,8 +126,11 @@ class Source(wiring.Component):
                             with m.If(full[side]):
                                 send(ends[1 - side], Kind.ACK, pushed=1)
                             with m.Else():
-                                m.d.sync += held[side].eq(held[side] + 1)
-                                m.d.sync += full[side].eq(held[side] + 1 == windows[side])
+                                m.d.sync += [
+                                    held[side].eq(held[side] + 1),
+                                    full[side].eq(held[side] + 1 == windows[side]),
+                                    empty[side].eq(0),
+                                ]
                 with m.Elif(can & self.i.valid & self.i.p.flush):
                     send(self.left, Kind.DRAIN)
                     send(self.right, Kind.DRAIN)
@@ -138,10 +144,14 @@ class Source(wiring.Component):
             with m.State("EMPTY"):
                 with m.If(can):
                     for side in (0, 1):
-                        with m.If(held[side] != 0):
+                        with m.If(~empty[side]):
                             send(ends[1 - side], Kind.ACK)
-                            m.d.sync += [held[side].eq(held[side] - 1), full[side].eq(0)]
-                    with m.If((held[0] == 0) & (held[1] == 0)):
+                            m.d.sync += [
+                                held[side].eq(held[side] - 1),
+                                full[side].eq(0),
+                                empty[side].eq(held[side] == 1),
+                            ]
+                    with m.If(empty[0] & empty[1]):
                         send_stars()
 
             with m.State("STAR"):
