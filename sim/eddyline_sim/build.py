@@ -1,5 +1,6 @@
 """RTLIL to a shared library: Yosys writes Verilog, Verilator C++, g++ the rest."""
 
+import functools
 import importlib.metadata
 import importlib.resources
 import importlib.util
@@ -70,7 +71,8 @@ def build_simulator(
     harness = (_files() / "harness.cpp").read_text()
     flags = repr([TRACED, APART, INLINE, VERILATE, SHARE, COMPILE, FAST, SLOW, PIECE])
     apart = repeated(rtlil)
-    key = digest(rtlil, header, harness, flags, str(apart), str(trace), *_versions())
+    rewriting = (_files() / "dedupe.py").read_text()
+    key = digest(rtlil, header, harness, rewriting, flags, str(apart), str(trace), *_versions())
 
     def build(directory: Path) -> None:
         builder = _Builder(directory, key, name, progress)
@@ -90,7 +92,17 @@ def _versions() -> list[str]:
         raise MachineError(
             f"the simulator needs the package {error.name}: install eddyline[hw]"
         ) from None
-    return [*versions, platform.machine(), sys.platform]
+    return [*versions, _compiler_version(), platform.machine(), sys.platform]
+
+
+@functools.cache
+def _compiler_version() -> str:
+    """Return what the C++ compiler calls itself, or nothing; its absence is reported later."""
+    try:
+        command = [shutil.which("g++") or "g++", "-dumpfullversion"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _yosys_is_ready() -> bool:
