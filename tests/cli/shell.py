@@ -13,7 +13,7 @@ EDDYLINE = [sys.executable, "-m", "eddyline.cli.main"]
 def eddyline(*args, cwd: Path | None = None, stdin: bytes | None = None):
     """Return the finished process, with text output."""
     done = subprocess.run(
-        [*EDDYLINE, *map(str, args)], cwd=cwd, input=stdin, capture_output=True, timeout=120
+        [*EDDYLINE, *map(str, args)], cwd=cwd, input=stdin, capture_output=True, timeout=900
     )
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     assert "Traceback" not in done.stderr, done.stderr
