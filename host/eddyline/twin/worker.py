@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 
 import numpy as np
@@ -30,7 +31,7 @@ SLACK = 4
 RESULTS = 8192
 
 
-class Worker:
+class Worker(ABC):
     """What both kinds of chain have in common: channels, the local join, results, waiting.
 
     Parameters
@@ -61,9 +62,9 @@ class Worker:
         while True:
             self.turn()
 
+    @abstractmethod
     def turn(self) -> None:
         """Do what can be done, or wait for something to do."""
-        raise NotImplementedError
 
     def configure(self, packet: Packet) -> None:
         plan = Plan.from_json(bytes(packet.data).decode())

@@ -11,6 +11,7 @@ from eddyline_hw.handshake.link import link_layout
 from eddyline_hw.handshake.source import Source
 from eddyline_hw.layouts import message_layout, result_layout
 from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.window import MOST_ROWS_IN_LUTRAM
 
 __all__ = ["AsyncChain"]
 
@@ -18,7 +19,6 @@ __all__ = ["AsyncChain"]
 # a link never fills, so two neighbours never wait for each other.
 LINK_DEPTH = 4 * MOST_SENT
 ENTRY_DEPTH = 4
-MOST_ROWS_IN_LUTRAM = 64
 
 
 class AsyncChain(wiring.Component):
