@@ -1,13 +1,14 @@
 """The asynchronous chain: neighbours joined by queues (sections 4.2 and 4.3)."""
 
-from amaranth import Array, Module, Signal
+from amaranth import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.admission import Policy
 from eddyline_hw.handshake.async_core import MOST_SENT, SLACK, AsyncCore
-from eddyline_hw.handshake.geometry import Segments
+from eddyline_hw.handshake.geometry import Segments, require_fit
 from eddyline_hw.handshake.link import link_layout
+from eddyline_hw.handshake.readout import read_out
 from eddyline_hw.handshake.source import Source
 from eddyline_hw.layouts import message_layout, result_layout
 from eddyline_hw.stream.fifo import Fifo
@@ -101,11 +102,7 @@ class AsyncChain(wiring.Component):
         """Return the values of all settings for windows of these sizes."""
         values = {"policy": policy.value, "keep": keep_r | keep_s << 1}
         for side, size in (("r", window_r), ("s", window_s)):
-            if not 1 <= size <= self.capacity[side]:
-                raise ValueError(
-                    f"a window of {size} rows of {side.upper()} is not within 1 and the capacity "
-                    f"of {self.capacity[side]}"
-                )
+            require_fit(side, size, self.capacity[side])
             share = Segments(self.cores, size, lockstep=False)
             values |= {
                 f"window_{side}": size,
@@ -156,15 +153,5 @@ class AsyncChain(wiring.Component):
             wiring.connect(m, core.o, wiring.flipped(self.o[position]))
         m.d.sync += self.overflow.eq(self.core[0].overflow | self.core[-1].overflow)
 
-        for name, own in (
-            ("dropped_results", "dropped"),
-            ("comparisons", "comparisons"),
-            ("peak", "peak"),
-        ):
-            values = []
-            for position, core in enumerate(self.core):
-                copy = Signal.like(getattr(core, own), name=f"{name}_{position}")
-                m.d.sync += copy.eq(getattr(core, own))
-                values.append(copy)
-            m.d.sync += getattr(self, name).eq(Array(values)[self.selected])
+        read_out(m, self)
         return m

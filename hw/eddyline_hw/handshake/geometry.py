@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-__all__ = ["Chain", "Segments"]
+__all__ = ["Chain", "Segments", "require_fit"]
 
 
 @dataclass(frozen=True)
@@ -140,3 +140,12 @@ class Chain:
         two cannot pass each other without that. True also if one had left before the other came.
         """
         return self.core_r(r, count_r) >= self.core_s(s, count_s)
+
+
+def require_fit(side: str, size: int, capacity: int) -> None:
+    """Refuse a window that a chain of this capacity cannot hold."""
+    if not 1 <= size <= capacity:
+        raise ValueError(
+            f"a window of {size} rows of {side.upper()} is not within 1 and the capacity of "
+            f"{capacity}"
+        )

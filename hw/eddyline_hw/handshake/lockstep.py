@@ -1,13 +1,14 @@
 """The lock-step chain: all cores move at once (sections 3.4 and 4.1, appendix A)."""
 
-from amaranth import Array, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.admission import Admission, Policy
-from eddyline_hw.handshake.geometry import Segments
+from eddyline_hw.handshake.geometry import Segments, require_fit
 from eddyline_hw.handshake.lockstep_core import LockstepCore
 from eddyline_hw.handshake.overflow import OverflowGuard
+from eddyline_hw.handshake.readout import read_out
 from eddyline_hw.layouts import message_layout, result_layout
 from eddyline_hw.stream.registered import gather, tell, tree_depth
 
@@ -137,11 +138,7 @@ class LockstepChain(wiring.Component):
         """
         values = {"policy": policy.value, "keep": keep_r | keep_s << 1}
         for side, size in (("r", window_r), ("s", window_s)):
-            if not 1 <= size <= self.capacity[side]:
-                raise ValueError(
-                    f"a window of {size} rows of {side.upper()} is not within 1 and the capacity "
-                    f"of {self.capacity[side]}"
-                )
+            require_fit(side, size, self.capacity[side])
             share = Segments(self.cores, size, lockstep=True)
             values |= {
                 f"extra_{side}": share.extra,
@@ -220,15 +217,5 @@ class LockstepChain(wiring.Component):
             guards.append(guard.overflow)
         m.d.sync += self.overflow.eq(guards[0] | guards[1])
 
-        for name, source in (
-            ("dropped_results", "dropped"),
-            ("comparisons", "comparisons"),
-            ("peak", "peak"),
-        ):
-            values = []
-            for position, core in enumerate(self.core):
-                copy = Signal.like(getattr(core, source), name=f"{name}_{position}")
-                m.d.sync += copy.eq(getattr(core, source))
-                values.append(copy)
-            m.d.sync += getattr(self, name).eq(Array(values)[self.selected])
+        read_out(m, self)
         return m

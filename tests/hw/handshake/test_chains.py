@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from eddyline_hw.handshake.admission import Policy
 from eddyline_hw.handshake.asynchronous import AsyncChain
+from eddyline_hw.handshake.geometry import require_fit
 from eddyline_hw.handshake.lockstep import LockstepChain
 from tests.hw.handshake.joins import band_plan, expected, message, random_arrivals, timed_arrivals
 from tests.hw.handshake.play import FLUSH, STAR, play
@@ -201,3 +202,9 @@ def test_nothing_may_leave_a_window_without_an_end(kind, count, overflow):
     settings = dut.settings(8, 8, keep_r=True, keep_s=True)
     _, _, outputs = play(dut, settings, messages)
     assert outputs["overflow"] == overflow
+
+
+@pytest.mark.parametrize("size", [0, 9])
+def test_a_window_must_fit(size):
+    with pytest.raises(ValueError, match=f"a window of {size} rows of S is not within 1 and the"):
+        require_fit("s", size, 8)
