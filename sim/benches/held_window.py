@@ -59,7 +59,8 @@ class Player:
         COVERAGE.hit("sent and removed at once", pass_on and remove and not self.sent)
 
         if scan:
-            here = [*self.unsent] if SKIP_SENT else [*self.sent, *self.unsent]
+            # What goes on in this very cycle has gone.
+            here = [*self.unsent][pass_on:] if SKIP_SENT else [*self.sent, *self.unsent]
             if here:
                 self.scans.append(Counter(here))
         if pass_on:

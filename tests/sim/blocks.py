@@ -18,6 +18,7 @@ from eddyline_hw.handshake import operator as operators
 from eddyline_hw.stream import arbiter as arbiters
 from eddyline_hw.stream import broadcast as broadcasts
 from eddyline_hw.stream import buffer as buffers
+from eddyline_hw.stream import crossing as crossings
 from eddyline_hw.stream import fifo as fifos
 from eddyline_hw.stream import merge as merges
 from sim.benches.run import run_bench
@@ -64,8 +65,7 @@ def arbiter(ways, *, module=arbiters):
 
 
 def fifo(depth, *, memory="lutram", module=fifos):
-    # The output register is one more place.
-    parameters = {"capacity": depth + 1, "counted": True}
+    parameters = {"capacity": depth, "counted": True}
     return Block(module.Fifo(12, depth=depth, memory=memory), "fifo", parameters)
 
 
@@ -73,7 +73,7 @@ def buffer(*, module=buffers):
     return Block(module.Buffer(12), "fifo", {"capacity": 2, "counted": False})
 
 
-def crossing(*, module=fifos):
+def crossing(*, module=crossings):
     return Block(module.AsyncFifo(8, depth=4, o_domain="merge"), "crossing")
 
 

@@ -99,21 +99,21 @@ MUTANTS = [
         "queue that is full one too late",
         Patch(
             "eddyline_hw.stream.fifo",
+            "writable.eq(self._stored != self.depth - 2)",
             "writable.eq(self._stored != self.depth - 1)",
-            "writable.eq(self._stored != self.depth)",
         ),
         lambda module: blocks.fifo(4, module=module),
-        r"6 payloads fit, not 5",
+        r"5 payloads fit, not 4",
     ),
     Mutant(
         "queue that is full one too early",
         Patch(
             "eddyline_hw.stream.fifo",
-            "writable.eq(self._stored != self.depth - 1)",
             "writable.eq(self._stored != self.depth - 2)",
+            "writable.eq(self._stored != self.depth - 3)",
         ),
         lambda module: blocks.fifo(4, module=module),
-        r"4 payloads fit, not 5",
+        r"3 payloads fit, not 4",
     ),
     Mutant(
         "queue that counts a push with a pop twice",
@@ -128,10 +128,9 @@ MUTANTS = [
     Mutant(
         "queue between clocks that takes more than it has room for",
         Patch(
-            "eddyline_hw.stream.fifo",
-            "wiring.connect(m, wiring.flipped(self.i), store.w_stream)",
-            "m.d.comb += [store.w_data.eq(self.i.payload), store.w_en.eq(self.i.valid),"
-            " self.i.ready.eq(1)]",
+            "eddyline_hw.stream.crossing",
+            "full = head_seen ^ (3 << len(head_seen) - 2)",
+            "full = ~head_seen",
         ),
         lambda module: blocks.crossing(module=module),
         r"o: got \d+, expected \d+",
@@ -242,7 +241,7 @@ MUTANTS = [
     ),
     Mutant(
         "scan that shows sent tuples as well",
-        Patch("eddyline_hw.handshake.held_window", "unsent if self.skip_sent else", ""),
+        Patch("eddyline_hw.handshake.held_window", "if self.skip_sent:", "if False:"),
         lambda module: blocks.held_window(skip_sent=True, module=module),
         r"a scan showed .*, not",
     ),

@@ -197,7 +197,6 @@ class _Stream:
         self.commits = self._flag("commits")  # it is taken
         self.removes = self._flag("removes")  # an acknowledgement is
         self.noted = self._flag("noted")  # a star or drain is
-        self.answers = self._flag("answers")  # an acknowledgement is still to be sent
         self.draining = self._flag("draining")
         self.star_waits, self.drain_waits = self._flag("star_waits"), self._flag("drain_waits")
         self.star = self._flag("star")  # a star has passed; the other stream's may not have
@@ -207,20 +206,21 @@ class _Stream:
 
     def decide(self, m, other, free, turn):
         """Look at the message at the head of the queue, unless it is just leaving."""
-        inbox = self.inbox
-        leaves_queue = self.commits | self.removes | self.noted
-        here = self._flag("here")
-        m.d.comb += [here.eq(inbox.valid & ~leaves_queue), inbox.ready.eq(leaves_queue)]
+        inbox, here = self.inbox, self._flag("here")
+        m.d.comb += here.eq(inbox.valid & ~inbox.ready)
         is_tuple, is_ack, is_star, is_drain = (here & (inbox.p.kind == kind) for kind in Kind)
 
+        m.d.comb += self.wants.eq(is_tuple & self.own.room)
         takes = self.wants & free & (turn | ~other.wants)
-        m.d.comb += self.wants.eq(is_tuple & self.own.room & ~self.answers)
+        # At the end of the chain the acknowledgement is the window's own: it waits until the tuple
+        # has come, or it would remove another one.
+        acknowledged = is_ack & (~self.enters | self.opposite.first_valid)
+        notes = (is_star | is_drain) & ~self.star_waits & ~self.drain_waits
         m.d.sync += [
             self.commits.eq(takes),
-            # At the end of the chain the acknowledgement is the window's own: it waits until the
-            # tuple has come, or it would remove another one.
-            self.removes.eq(is_ack & (~self.enters | self.opposite.first_valid)),
-            self.noted.eq((is_star | is_drain) & ~self.star_waits & ~self.drain_waits),
+            self.removes.eq(acknowledged),
+            self.noted.eq(notes),
+            inbox.ready.eq(takes | acknowledged | notes),
         ]
 
     def act(self, m, other):
@@ -231,24 +231,21 @@ class _Stream:
             exceeds.eq(~self.leaves & (own.unsent > Mux(self.draining, 0, self.share))),
             may_send.eq(own.sent < MOST_SENT),
         ]
-        # The other stream's acknowledgements go the same way, and first: what this stream sends
-        # later was here when the acknowledged tuple came, and has been compared with it.
-        onward_free = self._flag("onward_free")
-        m.d.comb += onward_free.eq(~onward.valid | onward.ready)
-        quiet = ~other.answers & ~other.commits
-        sends, star_passes = self._flag("sends"), self._flag("star_passes")
-        drain_passes = self._flag("drain_passes")
+        # The message is sent in one cycle and the window told in the next. Acknowledgements of the
+        # other stream go the same way, and first: what this stream sends later was here when the
+        # acknowledged tuple came, and has been compared with it.
+        answers, quiet = other.commits & ~other.enters, ~other.commits
+        sends, sent = self._flag("sends"), self._flag("sent")
+        star_passes, drain_passes = self._flag("star_passes"), self._flag("drain_passes")
         # A star follows the last tuple that has to go before it. It waits aside: the way out for
         # those tuples may be an acknowledgement that is behind the other stream's star. `waited`
         # gives a tuple just taken the time to be counted.
         waited = Signal(2, name=f"waited_{self.name}")
         m.d.sync += waited.eq(Mux(self.star_waits, waited << 1 | 1, 0))
         m.d.comb += [
-            sends.eq(exceeds & own.first_valid & may_send & onward_free & quiet),
-            star_passes.eq(
-                self.star_waits & waited.all() & ~exceeds & ~self.star & onward_free & quiet
-            ),
-            drain_passes.eq(self.drain_waits & onward_free & quiet & ~sends),
+            sends.eq(exceeds & own.first_valid & may_send & quiet & ~self.drain_waits & ~sent),
+            star_passes.eq(self.star_waits & waited.all() & ~exceeds & ~self.star & quiet),
+            drain_passes.eq(self.drain_waits & quiet),
         ]
         with m.If(self.noted):
             m.d.sync += [
@@ -263,32 +260,28 @@ class _Stream:
             m.d.sync += [self.star.eq(1), self.star_waits.eq(0), self.draining.eq(0)]
 
         # A tuple is kept, compared (by the core) and acknowledged; the source needs no answer.
-        answered = other.answers & onward_free
-        with m.If(self.commits & ~self.enters):
-            m.d.sync += self.answers.eq(1)
-        with m.If(answered):
-            m.d.sync += other.answers.eq(0)
+        m.d.sync += sent.eq(sends)
         m.d.comb += [
             own.insert.eq(self.commits),
             own.entering.eq(self.inbox.p.entry),
-            own.pass_on.eq(sends | (other.removes & self.leaves)),
+            own.pass_on.eq(sent | (other.removes & self.leaves)),
             own.remove.eq(other.removes),
         ]
 
-        # At the far end only the star goes on, home to the source.
-        with m.If(onward_free):
-            m.d.sync += [
-                onward.valid.eq(star_passes | sends | answered | (drain_passes & ~self.leaves)),
-                onward.p.entry.eq(own.first),
-            ]
-            with m.If(other.answers):
-                m.d.sync += onward.p.kind.eq(Kind.ACK)
-            with m.Elif(star_passes):
-                m.d.sync += onward.p.kind.eq(Kind.STAR)
-            with m.Elif(drain_passes):
-                m.d.sync += onward.p.kind.eq(Kind.DRAIN)
-            with m.Else():
-                m.d.sync += onward.p.kind.eq(Kind.TUPLE)
+        # At the far end only the star goes on, home to the source. Nobody looks at `ready`: a link
+        # has room for all that may be under way.
+        m.d.sync += [
+            onward.valid.eq(answers | star_passes | (drain_passes & ~self.leaves) | sends),
+            onward.p.entry.eq(own.first),
+        ]
+        with m.If(other.commits):
+            m.d.sync += onward.p.kind.eq(Kind.ACK)
+        with m.Elif(self.star_waits & ~exceeds):
+            m.d.sync += onward.p.kind.eq(Kind.STAR)
+        with m.Elif(self.drain_waits):
+            m.d.sync += onward.p.kind.eq(Kind.DRAIN)
+        with m.Else():
+            m.d.sync += onward.p.kind.eq(Kind.TUPLE)
 
         guard = OverflowGuard(core.plan, side=self.name)
         m.submodules[f"guard_{self.name}"] = guard

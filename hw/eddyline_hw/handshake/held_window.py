@@ -38,7 +38,8 @@ class HeldWindow(wiring.Component):
     first, first_valid : Out
         The oldest tuple that has not been sent, once it has been looked up.
     pass_on : ``In(1)``
-        Mark it as sent; with ``remove`` in the same cycle and none sent, it just goes. Only when
+        Mark it as sent, before a scan that starts in the same cycle. With ``remove`` in the same
+        cycle and none sent, it just goes. Only when
         ``first_valid``.
     remove : ``In(1)``
         Take the oldest tuple away.
@@ -89,6 +90,9 @@ class HeldWindow(wiring.Component):
         place = place_layout(self.rows * self.width, self.width)
         oldest, unsent, free = (Signal(place, name=name) for name in ("oldest", "first", "free"))
         newest = Signal(place)  # the slot before `free`
+        row, lane = divmod(1, self.width)
+        second = Signal(place, init={"row": row, "lane": lane})  # the slot behind `unsent`
+        held = Signal.like(self.unsent)
 
         def advance(pointer):
             with m.If(pointer.lane == self.width - 1):
@@ -101,22 +105,28 @@ class HeldWindow(wiring.Component):
             advance(free)
             m.d.sync += newest.eq(free)
         with m.If(self.pass_on):
-            advance(unsent)
+            advance(second)
+            m.d.sync += unsent.eq(second)
         with m.If(self.remove):
             advance(oldest)
         m.d.sync += [
             self.unsent.eq(self.unsent + self.insert - self.pass_on),
             self.sent.eq(self.sent + self.pass_on - self.remove),
+            held.eq(held + self.insert - self.remove),
             # One tuple may come in this cycle, and the next one be decided on already.
-            self.room.eq(self.unsent + self.sent < self.slots - 2),
+            self.room.eq(held < self.slots - 2),
         ]
 
         # The scan: rows from `row` to `final`; in the first and last of them not all lanes count.
         row, final, after = (Signal.like(oldest.row, name=n) for n in ("row", "final", "after"))
         from_lane, to_lane = (Signal.like(oldest.lane, name=n) for n in ("from_lane", "to_lane"))
         starting, ends = Signal(), Signal()  # this is the first, the last row
-        begin = unsent if self.skip_sent else oldest
-        some = (self.unsent != 0) | (self.sent != 0 if not self.skip_sent else 0)
+        begin, some = oldest, held != 0
+        if self.skip_sent:
+            # A tuple that goes in this very cycle has gone: the neighbour compares it.
+            begin = Signal.like(oldest, name="begin")
+            m.d.comb += begin.eq(Mux(self.pass_on, second, unsent))
+            some = self.unsent > self.pass_on
         m.d.comb += [
             after.eq(Mux(row == self.rows - 1, 0, row + 1)),
             self.last_row.eq(~self.scanning | ends),
@@ -147,7 +157,7 @@ class HeldWindow(wiring.Component):
         fetch = Signal()
         lookup = Signal(self.latency)  # one bit for each cycle on the way
         m.d.comb += fetch.eq(
-            ~self.scanning & (self.unsent != 0) & ~self.first_valid & (lookup == 0) & ~self.pass_on
+            ~self.scanning & (self.unsent != 0) & ~self.first_valid & (lookup == 0)
         )
         m.d.sync += lookup.eq(Cat(fetch, lookup)[: self.latency])
         read = []
@@ -159,7 +169,8 @@ class HeldWindow(wiring.Component):
             m.d.comb += [
                 write_port.addr.eq(free.row),
                 write_port.data.eq(self.entering),
-                write_port.en.eq(self.insert & (free.lane == lane)),
+                # What lies in a free slot does not matter: it is written until it is right.
+                write_port.en.eq(free.lane == lane),
             ]
             looked_at = Mux(self.scanning, row, unsent.row)
             # Registers in front of the memory and behind, whatever it is made of.

@@ -77,7 +77,7 @@ class Matcher(wiring.Component):
                 "o": Out(stream.Signature(result_layout(plan, carried))),
                 "dropped": Out(32),
                 "comparisons": Out(32),
-                "peak": Out(range(self.depth + 2)),
+                "peak": Out(range(self.depth + 1)),
             }
         )
 

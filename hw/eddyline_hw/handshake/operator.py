@@ -8,7 +8,7 @@ from eddyline_hw.handshake.asynchronous import AsyncChain
 from eddyline_hw.handshake.lockstep import LockstepChain
 from eddyline_hw.layouts import message_layout, result_layout
 from eddyline_hw.stream.buffer import Buffer
-from eddyline_hw.stream.fifo import AsyncFifo
+from eddyline_hw.stream.crossing import AsyncFifo
 from eddyline_hw.stream.merge import MergeTree
 
 __all__ = ["CHAINS", "HandshakeJoin"]

@@ -1,11 +1,11 @@
-"""Queues: in look-up-table memory, in block memory, and between clocks."""
+"""Queues in look-up-table memory and in block memory."""
 
 from amaranth import Module, Shape, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["AsyncFifo", "Fifo"]
+__all__ = ["Fifo"]
 
 # What Yosys calls the two kinds. Either is read into a register; a block memory has that register
 # inside. Without the attribute Yosys is free to take a block memory for a shallow queue.
@@ -25,7 +25,9 @@ class Fifo(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int
-        Places in the memory, at least 2. The output register is one more place.
+        Payloads that fit, at least 3. One place of the memory is always free, and what lies in it
+        does not matter: it is written in every cycle, so that no enable waits for ``i.valid``. The
+        output register makes up for it.
     memory : str
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
 
@@ -35,15 +37,15 @@ class Fifo(wiring.Component):
         Payloads to store. Stalls while the memory is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
-    level : ``Out(range(depth + 2))``
+    level : ``Out(range(depth + 1))``
         Payloads in the queue, from flip-flops.
-    peak : ``Out(range(depth + 2))``
+    peak : ``Out(range(depth + 1))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
     def __init__(self, shape, *, depth, memory="lutram"):
-        if depth < 2:
-            raise ValueError(f"a queue needs a depth of at least 2, not {depth!r}")
+        if depth < 3:
+            raise ValueError(f"a queue needs a depth of at least 3, not {depth!r}")
         if memory not in STYLES:
             raise ValueError(f"no memory called {memory!r} (known: {', '.join(sorted(STYLES))})")
         self.shape = shape
@@ -53,8 +55,8 @@ class Fifo(wiring.Component):
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 2)),
-                "peak": Out(range(depth + 2)),
+                "level": Out(range(depth + 1)),
+                "peak": Out(range(depth + 1)),
             }
         )
 
@@ -71,7 +73,7 @@ class Fifo(wiring.Component):
         self._r_port = self._storage.read_port(domain="comb")
         self._head = Signal(range(depth))
         self._tail = Signal(range(depth))
-        self._stored = Signal(range(depth + 1))  # payloads in the memory, without the output
+        self._stored = Signal(range(depth))  # payloads in the memory, without the output
         self._readable = Signal()  # the memory is not empty
 
     def elaborate(self, platform):
@@ -95,13 +97,11 @@ class Fifo(wiring.Component):
             read.eq(self._readable & (~self.o.valid | self.o.ready)),
             w_port.addr.eq(self._tail),
             w_port.data.eq(self.i.payload),
-            w_port.en.eq(write),
+            w_port.en.eq(1),
             r_port.addr.eq(self._head),
         ]
         with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += self.o.valid.eq(self._readable)
-        with m.If(read):
-            m.d.sync += payload.eq(r_port.data)
+            m.d.sync += [self.o.valid.eq(self._readable), payload.eq(r_port.data)]
 
         def advance(place):
             with m.If(place == self.depth - 1):
@@ -119,7 +119,7 @@ class Fifo(wiring.Component):
             m.d.sync += [
                 self._stored.eq(self._stored + 1),
                 self._readable.eq(1),
-                writable.eq(self._stored != self.depth - 1),
+                writable.eq(self._stored != self.depth - 2),
             ]
         with m.Elif(read & ~write):
             m.d.sync += [
@@ -134,60 +134,5 @@ class Fifo(wiring.Component):
             m.d.sync += self.level.eq(self.level - 1)
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
-
-        return m
-
-
-class AsyncFifo(wiring.Component):
-    """Take payloads from one clock domain into another.
-
-    Nothing is assumed about the two clocks. Once pointers have crossed, throughput is one payload
-    per cycle of the slower clock if ``depth`` is at least 8: a place that was read becomes free
-    three to four cycles later. Resetting ``i_domain`` empties the queue.
-
-    Parameters
-    ----------
-    shape : shape-like
-        Payload shape.
-    depth : int
-        Places in the memory, at least 2, rounded up to a power of two. The output register is one
-        more place.
-    i_domain, o_domain : str
-        Clock domains of ``i`` and ``o``.
-
-    Members
-    -------
-    i : ``In(stream.Signature(shape))``
-        Payloads to store, in ``i_domain``.
-    o : ``Out(stream.Signature(shape))``
-        Payloads in order of arrival, in ``o_domain``, from flip-flops.
-    """
-
-    def __init__(self, shape, *, depth, i_domain="sync", o_domain):
-        if depth < 2:
-            raise ValueError(f"a queue between clocks needs a depth of at least 2, not {depth!r}")
-        self.shape = shape
-        self.depth = 1 << (depth - 1).bit_length()
-        self.i_domain = i_domain
-        self.o_domain = o_domain
-        super().__init__(
-            {
-                "i": In(stream.Signature(shape)),
-                "o": Out(stream.Signature(shape)),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-
-        m.submodules.store = store = fifo.AsyncFIFOBuffered(
-            width=Shape.cast(self.shape).width,
-            depth=self.depth + 1,
-            w_domain=self.i_domain,
-            r_domain=self.o_domain,
-        )
-
-        wiring.connect(m, wiring.flipped(self.i), store.w_stream)
-        wiring.connect(m, store.r_stream, wiring.flipped(self.o))
 
         return m

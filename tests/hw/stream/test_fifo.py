@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eddyline_hw.stream.fifo import AsyncFifo, Fifo
+from eddyline_hw.stream.crossing import AsyncFifo
+from eddyline_hw.stream.fifo import Fifo
 from tests.hw.bench import collect, feed, record, simulate
 
 MEMORIES = ["lutram", "bram"]
@@ -28,14 +29,14 @@ def run(dut, count, idle=(), stall=()):
 
 
 @settings(max_examples=20, deadline=None)
-@given(depth=st.integers(2, 5), count=st.integers(0, 20), idle=GAPS, stall=GAPS)
+@given(depth=st.integers(3, 6), count=st.integers(0, 20), idle=GAPS, stall=GAPS)
 def test_order_is_kept_and_both_memories_behave_alike(depth, count, idle, stall):
     entered, left = run(Fifo(8, depth=depth), count, idle, stall)
     assert [payload for _, payload in left] == list(range(count))
     assert run(Fifo(8, depth=depth, memory="bram"), count, idle, stall) == (entered, left)
 
 
-@pytest.mark.parametrize("depth", [2, 3, 8])
+@pytest.mark.parametrize("depth", [3, 4, 8])
 def test_a_payload_passes_every_cycle_two_cycles_late(depth):
     entered, left = run(Fifo(8, depth=depth), 30)
     assert [cycle for cycle, _ in entered] == list(range(30))
@@ -43,7 +44,7 @@ def test_a_payload_passes_every_cycle_two_cycles_late(depth):
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("depth", [2, 3, 4])
+@pytest.mark.parametrize("depth", [3, 4, 5])
 def test_a_full_queue_stalls_and_wraps_around(depth, memory):
     dut = Fifo(8, depth=depth, memory=memory)
     received = []
@@ -53,19 +54,19 @@ def test_a_full_queue_stalls_and_wraps_around(depth, memory):
             for _ in range(depth + 4):
                 await ctx.tick()
             assert not ctx.get(dut.i.ready)
-            assert ctx.get(dut.level) == ctx.get(dut.peak) == depth + 1
-            await collect(ctx, dut.o, depth + 1, received)
-            assert received == list(range(turn * (depth + 1)))
+            assert ctx.get(dut.level) == ctx.get(dut.peak) == depth
+            await collect(ctx, dut.o, depth, received)
+            assert received == list(range(turn * depth))
         for _ in range(4):
             await ctx.tick()
         assert ctx.get(dut.level) == 0
-        assert ctx.get(dut.peak) == depth + 1
+        assert ctx.get(dut.peak) == depth
 
-    simulate(dut, partial(feed, port=dut.i, payloads=range(3 * (depth + 1))), fill_and_drain)
+    simulate(dut, partial(feed, port=dut.i, payloads=range(3 * depth)), fill_and_drain)
 
 
 def test_a_full_queue_takes_a_payload_for_each_it_gives():
-    entered, left = run(Fifo(8, depth=4), 40, stall=[20])
+    entered, left = run(Fifo(8, depth=5), 40, stall=[20])
     assert [cycle for cycle, _ in left] == list(range(20, 60))
     assert [cycle for cycle, _ in entered][5:] == list(range(21, 56))
 
@@ -127,8 +128,8 @@ def test_a_queue_between_clocks_stalls_when_full():
 
 
 def test_impossible_queues_are_refused():
-    with pytest.raises(ValueError, match=r"^a queue needs a depth of at least 2, not 1$"):
-        Fifo(8, depth=1)
+    with pytest.raises(ValueError, match=r"^a queue needs a depth of at least 3, not 2$"):
+        Fifo(8, depth=2)
     with pytest.raises(ValueError, match=r"^no memory called 'sram' \(known: bram, lutram\)$"):
         Fifo(8, depth=4, memory="sram")
     with pytest.raises(ValueError, match=r"between clocks needs a depth of at least 2, not 0$"):
