@@ -33,7 +33,7 @@ class Distributor(wiring.Component):
         punctuation outside a group; always before the packet has left. ``valid`` and ``payload``
         depend on ``o.ready``: for a queue whose ``ready`` is its own.
     precision : ``In(precision_layout())``
-        Settings. ``every`` is at least 1.
+        Settings, from flip-flops. ``every`` is at least 1. A change holds from the next cycle on.
     interval : ``In(16)``
         Arrivals per group if ``adaptive``; taken over when a group begins.
     """
@@ -53,7 +53,7 @@ class Distributor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        wanted, current = (Signal(precision_layout(), name=n) for n in ("wanted", "current"))
+        wanted, current = self.precision, Signal(precision_layout())
         size, left = Signal(16), Signal(16)  # arrivals of a group; those that are still to come
         single = Signal()  # a group is one arrival
         open_ = Signal()  # a group has begun and is not closed
@@ -74,7 +74,7 @@ class Distributor(wiring.Component):
             | (wanted.adaptive != current.adaptive)
             | (~wanted.adaptive & (wanted.every != current.every))
         )
-        m.d.sync += [wanted.eq(self.precision), stale.eq(differs & ~switches)]
+        m.d.sync += stale.eq(differs & ~switches)
 
         def begin(precision):
             """Fix the size of the next group."""

@@ -17,7 +17,7 @@ from eddyline_hw.splitjoin.layouts import (
     packet_layout,
     record_layout,
 )
-from eddyline_hw.splitjoin.precision import LOG_BITS, Precision
+from eddyline_hw.splitjoin.precision import LOG_BITS, Precision, order_settings
 from eddyline_hw.stream.broadcast import BroadcastTree
 from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import Fifo
@@ -70,7 +70,8 @@ class SplitJoin(wiring.Component):
         Pairs and stars.
     precision_mode, outer_every, inner_log, adaptive : In
         How exact the order is; see :class:`eddyline_hw.splitjoin.precision.Precision`. May change
-        at any time.
+        at any time; a change holds for all messages taken from that cycle on, and for one or two
+        before, if they are still waiting behind the input.
     disabled : ``In(cores)``
         Cores to be switched off, until reset. At least one has to stay.
     last_row_r, last_lane_r, young_from_r, last_row_s, last_lane_s, young_from_s, keep : In
@@ -171,21 +172,10 @@ class SplitJoin(wiring.Component):
     ):
         """Return the values of all settings for windows of these sizes.
 
-        ``every`` is the interval of stars: arrivals with ``OUTER``, intervals of ``cores`` partners
-        (a power of two) with ``INNER``. ``keep_r`` and ``keep_s`` say that no tuple of that side
-        may ever be overwritten.
+        For ``every`` see :func:`eddyline_hw.splitjoin.precision.order_settings`. ``keep_r`` and
+        ``keep_s`` say that no tuple of that side may ever be overwritten.
         """
-        if not 1 <= every < 1 << 16:
-            raise ValueError(f"stars every {every!r} are not within 1 and {(1 << 16) - 1}")
-        if order_mode is Precision.INNER and every & (every - 1):
-            raise ValueError(f"an interval of inner order must be a power of two, not {every!r}")
-        inner = order_mode is Precision.INNER
-        values = {
-            "precision_mode": order_mode.value,
-            "outer_every": 1 if inner else every,
-            "inner_log": every.bit_length() - 1 if inner else 0,
-            "keep": keep_r | keep_s << 1,
-        }
+        values = order_settings(order_mode, every) | {"keep": keep_r | keep_s << 1}
         for side, size, kept in (("r", window_r, keep_r), ("s", window_s, keep_s)):
             require_fit(side, size, self.capacity[side])
             slots = -(-size // self.cores)

@@ -1,7 +1,7 @@
 """Run a SplitJoin operator in Amaranth's simulator."""
 
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle
 
 from amaranth.lib.wiring import Out
 
@@ -50,7 +50,6 @@ def play(dut, settings, messages, *, stall=(), idle=(), limit=20_000, port=None,
 
     async def drain(ctx):
         pauses = cycle(stall or (0,))
-        clock = 10
         while len(epochs) <= stars:
             for _ in range(next(pauses)):
                 await ctx.tick()

@@ -1,6 +1,5 @@
 """The operator gives what the definition gives, in the order that was asked for."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,7 +7,7 @@ from eddyline_hw.splitjoin.operator import SplitJoin
 from eddyline_hw.splitjoin.precision import Precision
 from tests.hw.handshake.joins import band_plan, message, random_arrivals
 from tests.hw.splitjoin.model import check, expected_parts
-from tests.hw.splitjoin.play import FLUSH, STAR, play
+from tests.hw.splitjoin.play import FLUSH, play
 
 ORDERS = [
     (Precision.NONE, 1),

@@ -1,0 +1,160 @@
+"""Windows, order and cores that change while the operator runs."""
+
+import pytest
+
+from eddyline_hw.splitjoin.operator import SplitJoin
+from eddyline_hw.splitjoin.precision import Precision, order_settings
+from tests.hw.handshake.joins import band_plan, message, random_arrivals
+from tests.hw.splitjoin.model import check, expected_parts
+from tests.hw.splitjoin.play import FLUSH, STAR, Set, play
+
+NONE, OUTER, INNER = Precision
+
+
+def messages_of(arrivals):
+    return [message(*one) for one in arrivals]
+
+
+@pytest.mark.parametrize("stall", [(), (0, 0, 5)])
+def test_order_may_change_between_stars(stall):
+    plan = band_plan()
+    windows = {"r": 7, "s": 10}
+    dut = SplitJoin(plan, cores=3, window_r=7, window_s=10, lanes=2, fan_in=2)
+    orders = [(INNER, 1), (NONE, 1), (OUTER, 1), (OUTER, 4), (INNER, 2), (INNER, 1), (OUTER, 3)]
+    arrivals = random_arrivals(25, seed=3, values=4)
+    messages = []
+    for mode, every in orders:
+        messages += [Set(order_settings(mode, every)), *messages_of(arrivals), FLUSH]
+    epochs, _, _ = play(dut, dut.settings(7, 10), messages, stall=stall)
+    for (mode, every), results in zip(orders, epochs, strict=True):
+        parts, rest = expected_parts(plan, arrivals, windows, cores=3, mode=mode, every=every)
+        check(results, parts, rest, exact=(mode, every) == (INNER, 1))
+
+
+def test_order_may_change_among_tuples():
+    """With no star in between: pairs are complete, and every arrival that asks for it is closed."""
+    plan = band_plan()
+    dut = SplitJoin(plan, cores=3, window_r=7, window_s=10, lanes=2, fan_in=2)
+    orders = [NONE, INNER, OUTER, INNER, NONE, OUTER, NONE] * 2
+    arrivals = random_arrivals(14 * 9, seed=3, values=4)
+    messages = []
+    for number, mode in enumerate(orders):
+        messages += [
+            Set(order_settings(mode, 1), wait=False),
+            *messages_of(arrivals[9 * number : 9 * number + 9]),
+        ]
+    epochs, _, _ = play(dut, dut.settings(7, 10), [*messages, STAR], stall=(0, 0, 3))
+    (results,) = epochs
+    _, right = expected_parts(plan, arrivals, {"r": 7, "s": 10}, cores=3)
+    pairs = [(one.r_id, one.s_id) for one in results if not one.star]
+    assert sorted(pairs) == sorted(right)
+    # A change also takes hold of tuples that wait behind the input: leave out those near it.
+    closed = [(one.side, one.s_id if one.side else one.r_id) for one in results if one.final]
+    for number, mode in enumerate(orders):
+        for side, place, _ in arrivals[9 * number + 3 : 9 * number + 6]:
+            assert ((int(side == "s"), place) in closed) == (mode is not NONE)
+
+
+@pytest.mark.parametrize(("mode", "every"), [(NONE, 1), (OUTER, 1), (OUTER, 3), (INNER, 1)])
+@pytest.mark.parametrize("side", "rs")
+def test_sides_may_come_out_separately(mode, every, side):
+    plan = band_plan()
+    dut = SplitJoin(plan, cores=3, window_r=6, window_s=7, lanes=2, fan_in=2, separate=True)
+    arrivals = random_arrivals(30, seed=4, values=3)
+    values = dut.settings(6, 7, order_mode=mode, every=every)
+    port = getattr(dut, f"o_{side}")
+    (results,), _, _ = play(dut, values, [*messages_of(arrivals), FLUSH], port=port)
+    windows = {"r": 6, "s": 7}
+    parts, rest = expected_parts(plan, arrivals, windows, cores=3, mode=mode, every=every)
+    singles, _ = expected_parts(plan, arrivals, windows, cores=3, mode=OUTER)
+    mine = {pair for pairs, (_, owner, _) in singles if owner == side for pair in pairs}
+    parts = [
+        ([pair for pair in pairs if pair in mine], star)
+        for pairs, star in parts
+        if (mode, every) == (OUTER, 3) or star[1] == side
+    ]
+    check(results, parts, [pair for pair in rest if pair in mine], exact=mode is INNER)
+
+
+@pytest.mark.parametrize(("mode", "every"), [(NONE, 1), (OUTER, 1), (INNER, 1)])
+@pytest.mark.parametrize("off", [{1}, {0}, {3, 4}, {0, 1, 2, 4}])
+def test_only_the_pairs_of_a_disabled_core_are_missing(mode, every, off):
+    plan = band_plan()
+    cores = 5
+    dut = SplitJoin(plan, cores=cores, window_r=12, window_s=9, lanes=2, fan_in=2, fan_out=2)
+    arrivals = random_arrivals(50, seed=6, values=3)
+    before, after = arrivals[:21], arrivals[21:]
+    mask = sum(1 << core for core in off)
+    messages = [
+        *messages_of(before),
+        STAR,
+        Set(disabled=mask),
+        *messages_of(after[:1]),
+        Set(disabled=0, wait=False),  # stays off
+        *messages_of(after[1:]),
+        STAR,
+    ]
+    values = dut.settings(12, 9, order_mode=mode, every=every)
+    idle = [0] * 22 + [3]
+    (first, second), _, outputs = play(dut, values, messages, idle=idle)
+    windows = {"r": 12, "s": 9}
+    lost = {(side, number) for side, number, _ in arrivals if number % cores in off}
+    options = {"cores": cores, "mode": mode, "every": every}
+    parts, rest = expected_parts(plan, before, windows, **options)
+    check(first, parts, rest, exact=mode is INNER)
+    whole_parts, whole_rest = expected_parts(plan, arrivals, windows, lost=lost, **options)
+    _, lost_rest = expected_parts(plan, before, windows, lost=lost, **options)
+    check(second, whole_parts[len(parts) :], whole_rest[len(lost_rest) :], exact=mode is INNER)
+    for side in "rs":
+        unstored = [
+            sum(1 for one, number, _ in after if one == side and number % cores == core)
+            for core in range(cores)
+        ]
+        assert outputs[f"unstored_{side}"] == [
+            count if core in off else 0 for core, count in enumerate(unstored)
+        ]
+
+
+def test_a_key_comes_along():
+    plan = band_plan()
+    arrivals = random_arrivals(25, seed=7, values=4)
+    keys = {number: words["x"] for side, number, words in arrivals if side == "r"}
+    dut = SplitJoin(plan, cores=2, window_r=6, window_s=6, lanes=2, carried=["x"])
+    (results,), _, _ = play(dut, dut.settings(6, 6), [*messages_of(arrivals), FLUSH])
+    assert results
+    assert all(one.x == keys[one.r_id] for one in results)
+
+
+@pytest.mark.parametrize(("count", "overflow"), [(8, 0), (20, 1)])
+def test_nothing_may_leave_a_window_without_an_end(count, overflow):
+    plan = band_plan()
+    arrivals = random_arrivals(count, seed=1)
+    dut = SplitJoin(plan, cores=2, window_r=8, window_s=8)
+    values = dut.settings(8, 8, keep_r=True, keep_s=True)
+    _, _, outputs = play(dut, values, [*messages_of(arrivals), FLUSH])
+    assert outputs["overflow"] == overflow
+
+
+def test_nothing_is_lost_when_everything_matches_and_the_output_stalls():
+    plan = band_plan()
+    arrivals = random_arrivals(60, seed=2, values=1)
+    dut = SplitJoin(plan, cores=2, window_r=16, window_s=16, lanes=4)
+    values = dut.settings(16, 16, order_mode=OUTER)
+    messages = [*messages_of(arrivals), FLUSH]
+    (results,), _, outputs = play(dut, values, messages, stall=(2000, *[0] * 5000), limit=8000)
+    parts, rest = expected_parts(plan, arrivals, {"r": 16, "s": 16}, cores=2, mode=OUTER)
+    check(results, parts, rest)
+    assert outputs["waited"] > 1000
+    assert not outputs["overflow"]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"mode": INNER, "every": 3}, "a power of two, not 3"),
+        ({"mode": OUTER, "every": 0}, "every 0 is not within 1 and 65535"),
+    ],
+)
+def test_impossible_orders_are_refused(options, match):
+    with pytest.raises(ValueError, match=match):
+        order_settings(**options)
