@@ -116,6 +116,11 @@ class SplitCore(wiring.Component):
         m.d.sync += hold.eq(matcher.throttle)
         m.d.comb += sequencer.hold.eq(hold)
         packet = sequencer.packet
+        now = Signal(64)
+        if any(region.timed for region in self.regions.values()):
+            for number, side in enumerate("rs"):
+                with m.If(sequencer.arrives[number]):
+                    m.d.sync += now.eq(packet.entry[side].words.when)
         for number, (side, region) in enumerate(self.regions.items()):
             m.submodules[f"region_{side}"] = region
             m.d.comb += [
@@ -131,8 +136,11 @@ class SplitCore(wiring.Component):
                 region.ends.eq(sequencer.ends),
                 region.inner.eq(packet.inner & packet.tuple),
                 region.log.eq(packet.log),
+                region.now.eq(now),
                 getattr(sequencer, f"last_{side}").eq(region.last.row),
                 getattr(sequencer, f"start_{side}").eq(region.start),
+                getattr(sequencer, f"begin_{side}").eq(region.begin),
+                getattr(sequencer, f"reach_{side}").eq(region.reach),
             ]
 
         # What goes with a row waits for the row to be read.

@@ -113,7 +113,13 @@ class SplitJoin(wiring.Component):
         self.plan = plan
         self.cores = cores
         self.capacity = {"r": window_r, "s": window_s}
-        self.slots = {side: -(-size // cores) for side, size in self.capacity.items()}
+        timed = {
+            side: any(word.name == "until" for word in plan.layout(side).words) for side in "rs"
+        }
+        self.timed = timed
+        self.slots = {
+            side: max(-(-size // cores), 1 + timed[side]) for side, size in self.capacity.items()
+        }
         self.lanes = min(lanes, max(self.slots.values()))
         self.stages = stages
         self.carried = tuple(carried)
@@ -178,9 +184,10 @@ class SplitJoin(wiring.Component):
         values = order_settings(order_mode, every) | {"keep": keep_r | keep_s << 1}
         for side, size, kept in (("r", window_r, keep_r), ("s", window_s, keep_s)):
             require_fit(side, size, self.capacity[side])
-            slots = -(-size // self.cores)
             # What is not bounded by a number of tuples uses all of its slots.
-            rest = self.cores if kept else size - (slots - 1) * self.cores
+            whole = kept or self.timed[side]
+            slots = max(-(-size // self.cores), 1 + self.timed[side])
+            rest = self.cores if whole else size - (slots - 1) * self.cores
             row, lane = divmod(slots - 1, self.core[0].regions[side].width)
             values |= {
                 f"last_row_{side}": row,
@@ -190,8 +197,11 @@ class SplitJoin(wiring.Component):
         return values
 
     def rows(self, side, window, *, inner=False):
-        """Return the cycles that a tuple takes whose partners are in a ``window`` of ``side``."""
-        slots = -(-window // self.cores)
+        """Return the cycles that a tuple takes whose partners are in a ``window`` of ``side``.
+
+        In a window of time these are the most: rows without young tuples are left out.
+        """
+        slots = max(-(-window // self.cores), 1 + self.timed[side])
         return -(-slots // self.core[0].regions[side].width) + inner
 
     def latency(self, side, window, *, inner=False):
@@ -201,7 +211,7 @@ class SplitJoin(wiring.Component):
         ``window`` are those of the partners. With inner order this holds if ``every`` leaves the
         arrival's final star as the only one.
         """
-        entrance = 1 + 1 + self.tree.latency
+        entrance = 3 + self.tree.latency
         core = 2 + 1 + self.rows(side, window, inner=inner) - 1 + 2
         comparators = self.core[0].matcher.latency
         behind = 2 + 1 + 2 + 1
@@ -217,10 +227,12 @@ class SplitJoin(wiring.Component):
         m.submodules.entrance = entrance = Buffer(self.i.p.shape())
         m.submodules.distributor = distributor = Distributor(self.plan)
         m.submodules.adaptive = adaptive = AdaptiveInterval()
+        m.submodules.start = start = Buffer(packet_layout(self.plan))
         m.submodules.tree = self.tree
         wiring.connect(m, wiring.flipped(self.i), entrance.i)
         wiring.connect(m, entrance.o, distributor.i)
-        wiring.connect(m, distributor.o, self.tree.i)
+        wiring.connect(m, distributor.o, start.i)
+        wiring.connect(m, start.o, self.tree.i)
         m.d.comb += [
             distributor.precision.mode.eq(self.precision_mode),
             distributor.precision.every.eq(self.outer_every),

@@ -6,7 +6,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
+from eddyline_hw.handshake.overflow import OverflowGuard
 from eddyline_hw.layouts import entry_layout
+from eddyline_hw.splitjoin.expiry import Expiry
 from eddyline_hw.window import MOST_ROWS_IN_LUTRAM
 from eddyline_hw.window.signature import place_layout, slot_layout
 
@@ -47,7 +49,7 @@ class Region(wiring.Component):
     Members
     -------
     last : ``In(place_layout(slots, lanes))``
-        Place of the last slot in use.
+        Place of the last slot in use; in a window of time, at least the second.
     young_from : ``In(range(cores))``
         Distance of the next turn from which on the oldest slot counts.
     keep : ``In(1)``
@@ -60,8 +62,13 @@ class Region(wiring.Component):
         ``row`` is read in this cycle: counts intervals.
     row, first, ends, inner, log : In
         What to read; ``first`` and ``ends`` mark the first and last row of a scan.
+    now : ``In(64)``
+        Time of the newest arrival of either side, in a window of time.
     start : Out
         Row of the head, where a scan with ``inner`` begins.
+    begin, reach : Out
+        Row where any other scan begins, and rows behind it: all of them, or in a window of time
+        those with young tuples.
     lanes : Out
         The row of two cycles ago; only tuples in the window are valid.
     marks : ``Out(lanes)``
@@ -86,6 +93,9 @@ class Region(wiring.Component):
             raise ValueError(f"no memory {memory!r} (known: auto, lutram, bram)")
         self.memory = memory
         self.entry = entry_layout(plan)[side].shape
+        self.timed = any(word.name == "until" for word in plan.layout(side).words)
+        if self.timed and slots < 2:
+            raise ValueError("a window of time needs at least 2 slots on each core")
         super().__init__(
             {
                 "last": In(place_layout(slots, lanes)),
@@ -100,7 +110,10 @@ class Region(wiring.Component):
                 "ends": In(1),
                 "inner": In(1),
                 "log": In(log_bits),
+                "now": In(64),
                 "start": Out(range(self.rows)),
+                "begin": Out(range(self.rows)),
+                "reach": Out(range(self.rows)),
                 "lanes": Out(slot_layout(self.entry)).array(lanes),
                 "marks": Out(lanes),
                 "overflow": Out(1),
@@ -112,6 +125,7 @@ class Region(wiring.Component):
         self._following = Signal(place)  # the slot behind it
         self._distance = Signal(range(cores), init=position)  # arrivals before this core's turn
         self._stored = Signal()  # this core has stored in this round
+        self._store = Signal()  # the tuple that comes is this core's
         self._wrapped = Signal()  # every slot has been written since the last clear
 
     def elaborate(self, platform):
@@ -120,6 +134,7 @@ class Region(wiring.Component):
         self._read(m)
         self._choose(m)
         self._mark(m)
+        self._expire(m)
         return m
 
     def _count(self, m):
@@ -133,11 +148,12 @@ class Region(wiring.Component):
             self.start.eq(head.row),
         ]
 
-        # One step ahead of the head, so that nothing waits for the wrap. Without an arrival it is
-        # computed anew, since the setting may have changed.
+        # One step ahead of the head, so that nothing waits for the wrap. A cycle after a round ends
+        # it still is the head's own place: too early for anyone to look, unless each arrival ends
+        # a round.
         base, after = Signal.like(head), Signal.like(head)
         m.d.comb += [
-            base.eq(Mux(self.arrive & round_ends, following, head)),
+            base.eq(head if self.cores > 1 else Mux(self.arrive, following, head)),
             after.row.eq(base.row),
             after.lane.eq(base.lane + 1),
         ]
@@ -154,29 +170,20 @@ class Region(wiring.Component):
             ]
             with m.If(mine):
                 m.d.sync += self._stored.eq(1)
-                with m.If(self._wrapped & self.keep):
-                    m.d.sync += self.overflow.eq(1)
             with m.If(round_ends):
                 m.d.sync += [head.eq(following), self._stored.eq(0)]
                 with m.If(following.as_value() == 0):
                     m.d.sync += self._wrapped.eq(1)
         with m.If(self.clear):
-            only = self.last.as_value() == 0
-            row, lane = divmod(1, self.width)
             m.d.sync += [
                 head.as_value().eq(0),
-                following.row.eq(Mux(only, 0, row)),
-                following.lane.eq(Mux(only, 0, lane)),
                 phase.eq(0),
                 self._distance.eq(self.position),
                 self._stored.eq(0),
                 self._wrapped.eq(0),
             ]
 
-        self._write = Signal(self.width)
-        m.d.comb += self._write.eq(
-            Cat(self.arrive & mine & (head.lane == lane) for lane in range(self.width))
-        )
+        m.d.comb += self._store.eq(self.arrive & mine)
 
     def _read(self, m):
         for lane, port in enumerate(self.lanes):
@@ -187,7 +194,7 @@ class Region(wiring.Component):
             m.d.comb += [
                 write_port.addr.eq(self._head.row),
                 write_port.data.eq(self.entering),
-                write_port.en.eq(self._write[lane]),
+                write_port.en.eq(self._store & (self._head.lane == lane)),
             ]
             if self.memory == "lutram":
                 read_port = memory.read_port(domain="comb")
@@ -262,3 +269,38 @@ class Region(wiring.Component):
             # number + lane + 1 is a multiple, without an adder
             rest = (number ^ Const(-(lane + 1) % 2**bits, bits)) & mask
             m.d.sync += self.marks[lane].eq(self._within[lane] & (rest == 0))
+
+    def _expire(self, m):
+        """Leave out rows that are too old, and notice what is overwritten too early."""
+        m.submodules.guard = guard = OverflowGuard(self.plan, side=self.side)
+        m.d.comb += [guard.keep.eq(self.keep), self.overflow.eq(guard.overflow)]
+        leaves = self._store & self._wrapped
+        if not self.timed:
+            m.d.comb += [guard.leaves.eq(leaves), self.reach.eq(self.last.row)]
+            return
+        words = self.entering.words
+        m.submodules.expiry = expiry = Expiry(
+            slots=self.slots, lanes=self.width, memory=self.memory
+        )
+        m.d.comb += [
+            expiry.last.eq(self.last),
+            expiry.clear.eq(self.clear),
+            expiry.now.eq(self.now),
+            expiry.store.eq(self._store),
+            expiry.place.eq(self._head),
+            expiry.until.eq(words.until),
+            self.begin.eq(expiry.begin),
+            self.reach.eq(expiry.reach),
+        ]
+        when = words.when
+        for cycle in range(2):  # as long as looking up what is overwritten takes
+            m.d.sync += [
+                (one := Signal(name=f"leaves{cycle}")).eq(leaves),
+                (other := Signal(64, name=f"when{cycle}")).eq(when),
+            ]
+            leaves, when = one, other
+        m.d.comb += [
+            guard.leaves.eq(leaves),
+            guard.old[self.side].words.until.eq(expiry.replaced),
+            guard.new[self.side].words.when.eq(when),
+        ]

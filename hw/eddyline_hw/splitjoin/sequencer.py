@@ -29,7 +29,9 @@ class Sequencer(wiring.Component):
     hold : ``In(1)``
         Stay where you are, from this cycle on.
     last_r, last_s, start_r, start_s : In
-        Last row in use of each region, and row at which an ordered scan begins.
+        Last row in use of each region, and row at which an ordered scan begins; it reads all rows.
+    begin_r, begin_s, reach_r, reach_s : In
+        Row at which any other scan begins, and rows behind it that have to be read.
     clear : ``Out(1)``
         Both regions are to be emptied.
     packet, present : Out
@@ -46,10 +48,11 @@ class Sequencer(wiring.Component):
             {
                 "i": In(stream.Signature(packet_layout(plan))),
                 "hold": In(1),
-                "last_r": In(row),
-                "last_s": In(row),
-                "start_r": In(row),
-                "start_s": In(row),
+                **{
+                    f"{name}_{side}": In(row)
+                    for name in ("last", "start", "begin", "reach")
+                    for side in "rs"
+                },
                 "clear": Out(1),
                 "packet": Out(packet_layout(plan)),
                 "present": Out(1),
@@ -67,11 +70,16 @@ class Sequencer(wiring.Component):
         last = Signal.like(self.row)
         left = Signal(range(self.rows + 1))  # rows after this one
         coming = self.i.p
-        opposite, start = Signal.like(last), Signal.like(last)
+        opposite, start, begin, reach = (
+            Signal.like(last, name=f"opposite_{name}")
+            for name in ("last", "start", "begin", "reach")
+        )
         free = Signal()
         m.d.comb += [
             opposite.eq(Mux(coming.side, self.last_r, self.last_s)),
             start.eq(Mux(coming.side, self.start_r, self.start_s)),
+            begin.eq(Mux(coming.side, self.begin_r, self.begin_s)),
+            reach.eq(Mux(coming.side, self.reach_r, self.reach_s)),
             free.eq(~self.present | self.ends),
             self.i.ready.eq(free & ~self.hold),
             self.clear.eq(self.i.valid & self.i.ready & coming.flush),
@@ -84,10 +92,10 @@ class Sequencer(wiring.Component):
                     self.packet.eq(coming),
                     self.arrives.eq(own & (self.i.valid & coming.tuple).replicate(2)),
                     last.eq(opposite),
-                    self.row.eq(Mux(coming.inner, start, 0)),
+                    self.row.eq(Mux(coming.inner, start, begin)),
                     self.first.eq(1),
-                    left.eq(opposite + coming.inner),
-                    self.ends.eq(~coming.tuple | (~coming.inner & (opposite == 0))),
+                    left.eq(Mux(coming.inner, opposite + 1, reach)),
+                    self.ends.eq(~coming.tuple | (~coming.inner & (reach == 0))),
                 ]
             with m.Else():
                 m.d.sync += [

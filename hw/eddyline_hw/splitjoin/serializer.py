@@ -46,9 +46,18 @@ class PunctuatedSerializer(wiring.Component):
 
         current = Signal.like(self.i.payload, reset_less=True)
         found, stars = current.found, current.stars
-        # Items of `current` that are still to be sent: hit and star of each lane, and the last.
-        left, rest, lowest = (Signal(2 * self.lanes + 1, name=n) for n in ("left", "rest", "low"))
-        m.d.comb += [rest.eq(left & (left - 1)), lowest.eq(left & ~(left - 1))]
+        # Items of a row: hit and star of each lane, and the last star. What is sent next is found a
+        # cycle ahead, so that flip-flops steer the multiplexer.
+        row = self.i.p
+        lanes = zip(row.found.hits, row.stars.marks, strict=True)
+        items = Cat(Cat(Cat(*lane) for lane in lanes), row.stars.closes)
+        ahead, following = Signal(len(items)), Signal(len(items))
+        lowest, rest = Signal.like(following), Signal.like(following)
+        done = Signal(init=1)  # nothing is ahead
+        m.d.comb += [
+            following.eq(Mux(done, Mux(self.i.valid, items, 0), ahead)),
+            rest.eq(following & (following - 1)),
+        ]
         partner = Signal.like(found.probe)
         for lane in range(self.lanes):
             with m.If(lowest[2 * lane]):
@@ -61,11 +70,11 @@ class PunctuatedSerializer(wiring.Component):
 
         advance = Signal()
         m.d.comb += advance.eq(~self.o.valid | self.o.ready)
-        m.d.comb += self.i.ready.eq(advance & (rest == 0))
+        m.d.comb += self.i.ready.eq(advance & done)
         item = self.o.p
         with m.If(advance):
             m.d.sync += [
-                self.o.valid.eq(left != 0),
+                self.o.valid.eq(lowest != 0),
                 item.star.eq(starred),
                 item.side.eq(found.side),
                 item.ordered.eq(stars.ordered),
@@ -75,14 +84,12 @@ class PunctuatedSerializer(wiring.Component):
                 item.final.eq(closing & ~stars.sync & ~stars.hidden),
                 item.r_id.eq(Mux(found.side, partner.id, found.probe.id)),
                 item.s_id.eq(Mux(found.side, found.probe.id, partner.id)),
-                left.eq(rest),
+                lowest.eq(following & ~(following - 1)),
+                ahead.eq(rest),
+                done.eq(rest == 0),
             ]
             for name in self.carried:
                 m.d.sync += item[name].eq(Mux(found.side, partner[name], found.probe[name]))
-            with m.If(rest == 0):
-                m.d.sync += current.eq(self.i.payload)
-                with m.If(self.i.valid):
-                    row = self.i.p
-                    pairs = zip(row.found.hits, row.stars.marks, strict=True)
-                    m.d.sync += left.eq(Cat(Cat(Cat(*pair) for pair in pairs), row.stars.closes))
+            with m.If(done):
+                m.d.sync += current.eq(row)
         return m

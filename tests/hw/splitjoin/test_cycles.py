@@ -23,16 +23,16 @@ def fill(window_r, window_s):
     return without_pairs("r" * window_r + "s" * window_s)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize(
-    ("cores", "window_r", "window_s", "lanes", "memory", "mode"),
+    ("cores", "window_r", "window_s", "lanes", "memory", "mode", "pattern"),
     [
-        (1, 4, 4, 4, "bram", Precision.NONE),
-        (3, 6, 6, 2, "lutram", Precision.NONE),
-        (2, 16, 16, 4, "lutram", Precision.NONE),
-        (2, 24, 16, 4, "bram", Precision.OUTER),
-        (5, 20, 40, 1, "lutram", Precision.OUTER),
-        (2, 24, 16, 4, "lutram", Precision.INNER),
+        (1, 4, 4, 4, "bram", Precision.NONE, "alternating"),
+        (3, 6, 6, 2, "lutram", Precision.NONE, "bursty"),
+        (3, 6, 6, 2, "lutram", Precision.NONE, "one-sided"),
+        (2, 16, 16, 4, "lutram", Precision.NONE, "alternating"),
+        (2, 24, 16, 4, "bram", Precision.OUTER, "bursty"),
+        (5, 20, 40, 1, "lutram", Precision.OUTER, "one-sided"),
+        (2, 24, 16, 4, "lutram", Precision.INNER, "alternating"),
     ],
 )
 def test_tuples_follow_each_other_without_a_gap(
@@ -64,11 +64,15 @@ def test_tuples_follow_each_other_without_a_gap(
         assert gaps == [dut.rows("sr"[s == "s"], windows[s], inner=inner) for s in sides]
 
 
-@pytest.mark.parametrize("mode", [Precision.OUTER, Precision.INNER])
-@pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize(
-    ("cores", "fan_out", "fan_in", "lanes", "stages"),
-    [(1, 2, 2, 1, 0), (2, 2, 2, 2, 1), (5, 2, 3, 1, 2), (8, 4, 4, 3, 3), (9, 8, 8, 2, 2)],
+    ("cores", "fan_out", "fan_in", "lanes", "stages", "separate", "mode"),
+    [
+        (1, 2, 2, 1, 0, False, Precision.OUTER),
+        (2, 2, 2, 2, 1, True, Precision.OUTER),
+        (5, 2, 3, 1, 2, False, Precision.INNER),
+        (8, 4, 4, 3, 3, False, Precision.OUTER),
+        (9, 8, 8, 2, 2, True, Precision.INNER),
+    ],
 )
 def test_latency_is_as_documented(cores, fan_out, fan_in, lanes, stages, separate, mode):
     dut = SplitJoin(

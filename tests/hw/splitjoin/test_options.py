@@ -55,8 +55,10 @@ def test_order_may_change_among_tuples():
             assert ((int(side == "s"), place) in closed) == (mode is not NONE)
 
 
-@pytest.mark.parametrize(("mode", "every"), [(NONE, 1), (OUTER, 1), (OUTER, 3), (INNER, 1)])
-@pytest.mark.parametrize("side", "rs")
+@pytest.mark.parametrize(
+    ("mode", "every", "side"),
+    [(NONE, 1, "r"), (OUTER, 1, "s"), (OUTER, 3, "r"), (OUTER, 3, "s"), (INNER, 1, "r")],
+)
 def test_sides_may_come_out_separately(mode, every, side):
     plan = band_plan()
     dut = SplitJoin(plan, cores=3, window_r=6, window_s=7, lanes=2, fan_in=2, separate=True)
@@ -76,8 +78,10 @@ def test_sides_may_come_out_separately(mode, every, side):
     check(results, parts, [pair for pair in rest if pair in mine], exact=mode is INNER)
 
 
-@pytest.mark.parametrize(("mode", "every"), [(NONE, 1), (OUTER, 1), (INNER, 1)])
-@pytest.mark.parametrize("off", [{1}, {0}, {3, 4}, {0, 1, 2, 4}])
+@pytest.mark.parametrize(
+    ("mode", "every", "off"),
+    [(NONE, 1, {1}), (OUTER, 1, {0}), (OUTER, 1, {0, 1, 2, 4}), (INNER, 1, {3, 4})],
+)
 def test_only_the_pairs_of_a_disabled_core_are_missing(mode, every, off):
     plan = band_plan()
     cores = 5
@@ -158,3 +162,19 @@ def test_nothing_is_lost_when_everything_matches_and_the_output_stalls():
 def test_impossible_orders_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
         order_settings(**options)
+
+
+def test_groups_grow_while_the_input_waits():
+    plan = band_plan()
+    dut = SplitJoin(plan, cores=1, window_r=8, window_s=8)
+    arrivals = random_arrivals(280, seed=1, values=250)
+    values = dut.settings(8, 8, order_mode=OUTER) | {"adaptive": 1}
+    (results,), _, outputs = play(dut, values, [*messages_of(arrivals), STAR])
+    # A tuple takes 8 cycles, so the input waits nearly all of 2 * 1024 cycles.
+    assert outputs["interval"] == 4
+    numbers = {(side, number): place for place, (side, number, _) in enumerate(arrivals)}
+    stars = [("rs"[one.side], one.s_id if one.side else one.r_id) for one in results if one.final]
+    closed = [numbers[star] for star in stars]
+    sizes = [later - earlier for earlier, later in zip(closed, closed[1:], strict=False)]
+    assert sizes == sorted(sizes)
+    assert set(sizes) == {1, 2, 4}
