@@ -51,18 +51,17 @@ def places(m, queue):
 
     depth = queue.depth
     m.d.comb += [
-        Assert(queue._stored < depth),
+        Assert(queue.level < depth),
         Assert(queue._head < depth),
-        Assert(queue._tail == (queue._head + queue._stored) % depth),
-        Assert(queue._readable == (queue._stored != 0)),
-        Assert(queue.i.ready == (queue._stored != depth - 1)),
-        Assert(queue.level == queue._stored + queue.o.valid),
-        Assert(queue.peak <= depth),
+        Assert(queue._tail == (queue._head + queue.level) % depth),
+        Assert(queue._readable == (queue.level != 0)),
+        Assert(queue.i.ready == (queue.level != depth - 1)),
+        Assert(queue.peak < depth),
     ]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")
         payload = Signal(queue.shape)
         m.d.comb += [probe.addr.eq((queue._head + place) % depth), payload.eq(probe.data)]
-        found.append((place < queue._stored, payload))
+        found.append((place < queue.level, payload))
     return found

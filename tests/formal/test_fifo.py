@@ -52,7 +52,7 @@ class Overtaking(Fifo):
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        with m.If(self._stored == 2):
+        with m.If(self.level == 2):
             m.d.comb += self._r_port.addr.eq(1)
         return m
 

@@ -130,15 +130,17 @@ class AsyncCore(wiring.Component):
         after_r = Signal()  # the last tuple was R's: if both bring one, it is the other's turn
         m.d.sync += halted.eq(matcher.throttle & ~self.shed)
         commits = [one.commits for one in streams]
-        m.d.comb += free.eq(
-            window_r.last_row & window_s.last_row & ~commits[0] & ~commits[1] & ~halted
-        )
+        quiet = streams[0].quiet & streams[1].quiet
+        m.d.comb += free.eq(window_r.last_row & window_s.last_row & quiet & ~halted)
         # A star that is complete goes first: what comes behind it stays behind.
         stars = streams[0].star & streams[1].star
         for one, other, turn in zip(streams, reversed(streams), (~after_r, after_r), strict=True):
             one.decide(m, other, free & ~stars, turn)
+        for one, other in zip(streams, reversed(streams), strict=True):
             one.act(m, other)
-        with m.If(commits[0] | commits[1]):
+        taken = Signal()  # a copy of its own: it drives the wide register of the probe
+        m.d.sync += taken.eq(streams[0].takes | streams[1].takes)
+        with m.If(taken):
             m.d.sync += after_r.eq(commits[0])
 
         # Both streams have said that nothing is left before the star, and all of it is compared.
@@ -149,7 +151,7 @@ class AsyncCore(wiring.Component):
 
         probe = Signal.like(matcher.probe)
         m.d.sync += probe.star.eq(emits)
-        with m.If(commits[0] | commits[1]):
+        with m.If(taken):
             m.d.sync += [
                 probe.side.eq(commits[1]),
                 probe.entry.eq(Mux(commits[1], self.right_in.p.entry, self.left_in.p.entry)),
@@ -193,9 +195,13 @@ class _Stream:
         self.enters, self.leaves = ends if side == 0 else reversed(ends)
         self.share = (core.share_r, core.share_s)[side]
 
-        self.wants = self._flag("wants")  # a tuple is here and could be taken
+        self.wants = self._flag("wants")  # a tuple is here and can be taken
+        self.takes = self._flag("takes")  # it is to be taken
         self.commits = self._flag("commits")  # it is taken
-        self.removes = self._flag("removes")  # an acknowledgement is
+        # It is not: for decisions, while `commits` drives wide registers.
+        self.quiet = Signal(name=f"quiet_{self.name}", init=1)
+        self.forgets = self._flag("forgets")  # an acknowledgement is to be taken
+        self.removes = self._flag("removes")  # it is taken
         self.noted = self._flag("noted")  # a star or drain is
         self.draining = self._flag("draining")
         self.star_waits, self.drain_waits = self._flag("star_waits"), self._flag("drain_waits")
@@ -210,31 +216,38 @@ class _Stream:
         m.d.comb += here.eq(inbox.valid & ~inbox.ready)
         is_tuple, is_ack, is_star, is_drain = (here & (inbox.p.kind == kind) for kind in Kind)
 
-        m.d.comb += self.wants.eq(is_tuple & self.own.room)
-        takes = self.wants & free & (turn | ~other.wants)
-        # At the end of the chain the acknowledgement is the window's own: it waits until the tuple
-        # has come, or it would remove another one.
-        acknowledged = is_ack & (~self.enters | self.opposite.first_valid)
+        # A tuple is seen in one cycle and taken in the next at the earliest: while it is leaving,
+        # nothing is free.
+        m.d.sync += self.wants.eq(is_tuple & self.own.room)
         notes = (is_star | is_drain) & ~self.star_waits & ~self.drain_waits
+        m.d.comb += [
+            self.takes.eq(self.wants & free & (turn | ~other.wants)),
+            # At the end of the chain the acknowledgement is the window's own: it waits until the
+            # tuple has come, or it would remove another one.
+            self.forgets.eq(is_ack & (~self.enters | self.opposite.first_valid)),
+        ]
         m.d.sync += [
-            self.commits.eq(takes),
-            self.removes.eq(acknowledged),
+            self.commits.eq(self.takes),
+            self.quiet.eq(~self.takes),
+            self.removes.eq(self.forgets),
             self.noted.eq(notes),
-            inbox.ready.eq(takes | acknowledged | notes),
+            inbox.ready.eq(self.takes | self.forgets | notes),
         ]
 
     def act(self, m, other):
         """Do what was decided, and send on what exceeds the core's share."""
         core, own, onward = self.core, self.own, self.onward
         exceeds, may_send = self._flag("exceeds"), self._flag("may_send")
+        limit = Signal.like(self.share, name=f"limit_{self.name}")
         m.d.sync += [
-            exceeds.eq(~self.leaves & (own.unsent > Mux(self.draining, 0, self.share))),
+            limit.eq(Mux(self.draining, 0, self.share)),
+            exceeds.eq(~self.leaves & (own.unsent > limit)),
             may_send.eq(own.sent < MOST_SENT),
         ]
         # The message is sent in one cycle and the window told in the next. Acknowledgements of the
         # other stream go the same way, and first: what this stream sends later was here when the
         # acknowledged tuple came, and has been compared with it.
-        answers, quiet = other.commits & ~other.enters, ~other.commits
+        answers, quiet = ~other.quiet & ~other.enters, other.quiet
         sends, sent = self._flag("sends"), self._flag("sent")
         star_passes, drain_passes = self._flag("star_passes"), self._flag("drain_passes")
         # A star follows the last tuple that has to go before it. It waits aside: the way out for
@@ -260,11 +273,13 @@ class _Stream:
             m.d.sync += [self.star.eq(1), self.star_waits.eq(0), self.draining.eq(0)]
 
         # A tuple is kept, compared (by the core) and acknowledged; the source needs no answer.
-        m.d.sync += sent.eq(sends)
+        m.d.sync += [
+            sent.eq(sends),
+            own.pass_on.eq(sends | (other.forgets & self.leaves)),
+        ]
         m.d.comb += [
             own.insert.eq(self.commits),
             own.entering.eq(self.inbox.p.entry),
-            own.pass_on.eq(sent | (other.removes & self.leaves)),
             own.remove.eq(other.removes),
         ]
 
@@ -274,7 +289,7 @@ class _Stream:
             onward.valid.eq(answers | star_passes | (drain_passes & ~self.leaves) | sends),
             onward.p.entry.eq(own.first),
         ]
-        with m.If(other.commits):
+        with m.If(~quiet):
             m.d.sync += onward.p.kind.eq(Kind.ACK)
         with m.Elif(self.star_waits & ~exceeds):
             m.d.sync += onward.p.kind.eq(Kind.STAR)

@@ -79,7 +79,7 @@ class HeldWindow(wiring.Component):
                 "sent": Out(count),
                 "scan": In(1),
                 "scanning": Out(1),
-                "last_row": Out(1),
+                "last_row": Out(1, init=1),
                 "lanes": Out(slot_layout(shape)).array(lanes),
             }
         )
@@ -109,13 +109,17 @@ class HeldWindow(wiring.Component):
             m.d.sync += unsent.eq(second)
         with m.If(self.remove):
             advance(oldest)
-        m.d.sync += [
-            self.unsent.eq(self.unsent + self.insert - self.pass_on),
-            self.sent.eq(self.sent + self.pass_on - self.remove),
-            held.eq(held + self.insert - self.remove),
-            # One tuple may come in this cycle, and the next one be decided on already.
-            self.room.eq(held < self.slots - 2),
-        ]
+        for count, rises, falls in (
+            (self.unsent, self.insert, self.pass_on),
+            (self.sent, self.pass_on, self.remove),
+            (held, self.insert, self.remove),
+        ):
+            with m.If(rises & ~falls):
+                m.d.sync += count.eq(count + 1)
+            with m.If(falls & ~rises):
+                m.d.sync += count.eq(count - 1)
+        # One tuple may come in this cycle, and the next one be decided on already.
+        m.d.sync += self.room.eq(held < self.slots - 2)
 
         # The scan: rows from `row` to `final`; in the first and last of them not all lanes count.
         row, final, after = (Signal.like(oldest.row, name=n) for n in ("row", "final", "after"))
@@ -127,10 +131,7 @@ class HeldWindow(wiring.Component):
             begin = Signal.like(oldest, name="begin")
             m.d.comb += begin.eq(Mux(self.pass_on, second, unsent))
             some = self.unsent > self.pass_on
-        m.d.comb += [
-            after.eq(Mux(row == self.rows - 1, 0, row + 1)),
-            self.last_row.eq(~self.scanning | ends),
-        ]
+        m.d.comb += after.eq(Mux(row == self.rows - 1, 0, row + 1))
         with m.If(self.scan):
             m.d.sync += [
                 row.eq(begin.row),
@@ -140,6 +141,7 @@ class HeldWindow(wiring.Component):
                 starting.eq(1),
                 ends.eq(begin.row == newest.row),
                 self.scanning.eq(some),
+                self.last_row.eq((begin.row == newest.row) | ~some),
             ]
         with m.Elif(self.scanning):
             m.d.sync += [
@@ -147,6 +149,7 @@ class HeldWindow(wiring.Component):
                 starting.eq(0),
                 ends.eq(after == final),
                 self.scanning.eq(~ends),
+                self.last_row.eq((after == final) | ends),
             ]
         within = Cat(
             self.scanning & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 from eddyline_hw.handshake.serializer import HitSerializer, hits_layout
 from eddyline_hw.layouts import entry_layout, result_layout
 from eddyline_hw.predicate import PredicatePipeline
-from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.window.signature import slot_layout
 
@@ -17,6 +16,8 @@ __all__ = ["Matcher", "probe_layout"]
 MOST_IN_LUTRAM = 128
 # Rows that the queue holds beside its margin.
 WORKING = 12
+# Results that wait to leave the core.
+RESULTS = 16
 
 
 def probe_layout(plan):
@@ -77,7 +78,7 @@ class Matcher(wiring.Component):
                 "o": Out(stream.Signature(result_layout(plan, carried))),
                 "dropped": Out(32),
                 "comparisons": Out(32),
-                "peak": Out(range(self.depth + 1)),
+                "peak": Out(range(self.depth)),
             }
         )
 
@@ -90,18 +91,23 @@ class Matcher(wiring.Component):
         m.submodules.serializer = serializer = HitSerializer(
             self.plan, lanes=self.lanes, carried=self.carried
         )
-        m.submodules.waiting = waiting = Buffer(hits)  # the way from `o.ready` ends here
-        wiring.connect(m, queue.o, waiting.i)
-        wiring.connect(m, waiting.o, serializer.i)
-        wiring.connect(m, serializer.o, wiring.flipped(self.o))
+        m.submodules.results = results = Fifo(self.o.payload.shape(), depth=RESULTS)
+        wiring.connect(m, queue.o, serializer.i)
+        wiring.connect(m, results.o, wiring.flipped(self.o))
+        # Four results may be under way before the queue is seen to be that full.
+        m.d.sync += serializer.room.eq(results.level < RESULTS - 5)
+        m.d.comb += [
+            results.i.valid.eq(serializer.valid),
+            results.i.payload.eq(serializer.result),
+        ]
 
         found = Signal(hits)
         m.d.comb += found.hits.eq(self._compare(m, found))
 
         full = Signal()
         m.d.sync += [
-            full.eq(queue.level > self.depth - self.margin),
-            self.throttle.eq(queue.level > self.depth - self.margin - 1),
+            full.eq(queue.level > self.depth - self.margin - 1),
+            self.throttle.eq(queue.level > self.depth - self.margin - 2),
         ]
         pushed = Signal(hits)
         matched, lost = Signal(), Signal()

@@ -79,12 +79,9 @@ class HandshakeJoin(wiring.Component):
             m.submodules[f"crossing{number}"] = crossing = AsyncFifo(
                 result, depth=CROSSING_DEPTH, o_domain="merge"
             )
-            # The pointers of the crossing are long paths: they end in registers on both sides.
-            m.submodules[f"before{number}"] = before = Buffer(result)
-            behind = Buffer(result)
+            behind = Buffer(result)  # the tree's `ready` ends here
             m.submodules[f"behind{number}"] = DomainRenamer("merge")(behind)
-            wiring.connect(m, core, before.i)
-            wiring.connect(m, before.o, crossing.i)
+            wiring.connect(m, core, crossing.i)
             wiring.connect(m, crossing.o, behind.i)
             wiring.connect(m, behind.o, branch)
         wiring.connect(m, self.tree.o, wiring.flipped(self.o))

@@ -44,7 +44,12 @@ class HitSerializer(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(hits_layout(plan, lanes, carried)))``
-    o : ``Out(stream.Signature(result_layout(plan, carried)))``
+        Rows with their hits.
+    room : ``In(1)``
+        Whoever takes the results can take another one. It cannot be stalled otherwise: wide
+        registers that wait for a ``ready`` would make a long path.
+    valid, result : Out
+        A result, a cycle after there was room.
     """
 
     def __init__(self, plan, *, lanes, carried=()):
@@ -53,7 +58,9 @@ class HitSerializer(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(hits_layout(plan, lanes, carried))),
-                "o": Out(stream.Signature(result_layout(plan, carried))),
+                "room": In(1),
+                "valid": Out(1),
+                "result": Out(result_layout(plan, carried)),
             }
         )
 
@@ -70,22 +77,20 @@ class HitSerializer(wiring.Component):
             with m.If(lowest):
                 m.d.comb += partner.eq(current.parts[lane])
 
-        advance = Signal()
-        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
-        m.d.comb += self.i.ready.eq(advance & (rest == 0))
-        with m.If(advance):
-            m.d.sync += [
-                self.o.valid.eq(left != 0),
-                self.o.p.star.eq(current.star),
-                self.o.p.r_id.eq(Mux(current.side, partner.id, current.probe.id)),
-                self.o.p.s_id.eq(Mux(current.side, current.probe.id, partner.id)),
-                left.eq(rest),
-            ]
-            for name in self.carried:
-                word = Mux(current.side, partner[name], current.probe[name])
-                m.d.sync += self.o.p[name].eq(word)
+        m.d.comb += self.i.ready.eq(self.room & (rest == 0))
+        with m.If(self.room):
+            m.d.sync += left.eq(rest)
             with m.If(rest == 0):
                 m.d.sync += current.eq(self.i.payload)
                 with m.If(self.i.valid):
                     m.d.sync += left.eq(Mux(self.i.p.star, 1, self.i.p.hits))
+        m.d.sync += [
+            self.valid.eq(self.room & (left != 0)),
+            self.result.star.eq(current.star),
+            self.result.r_id.eq(Mux(current.side, partner.id, current.probe.id)),
+            self.result.s_id.eq(Mux(current.side, current.probe.id, partner.id)),
+        ]
+        for name in self.carried:
+            word = Mux(current.side, partner[name], current.probe[name])
+            m.d.sync += self.result[name].eq(word)
         return m

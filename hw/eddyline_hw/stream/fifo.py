@@ -37,9 +37,9 @@ class Fifo(wiring.Component):
         Payloads to store. Stalls while the memory is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
-    level : ``Out(range(depth + 1))``
-        Payloads in the queue, from flip-flops.
-    peak : ``Out(range(depth + 1))``
+    level : ``Out(range(depth))``
+        Payloads behind the one on offer, from flip-flops.
+    peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
@@ -55,8 +55,8 @@ class Fifo(wiring.Component):
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 1)),
-                "peak": Out(range(depth + 1)),
+                "level": Out(range(depth)),
+                "peak": Out(range(depth)),
             }
         )
 
@@ -73,7 +73,6 @@ class Fifo(wiring.Component):
         self._r_port = self._storage.read_port(domain="comb")
         self._head = Signal(range(depth))
         self._tail = Signal(range(depth))
-        self._stored = Signal(range(depth))  # payloads in the memory, without the output
         self._readable = Signal()  # the memory is not empty
 
     def elaborate(self, platform):
@@ -87,13 +86,11 @@ class Fifo(wiring.Component):
         payload = Signal(self.shape, reset_less=True)
         write = Signal()
         read = Signal()
-        taken = Signal()
 
         m.d.comb += [
             self.i.ready.eq(writable),
             self.o.payload.eq(payload),
             write.eq(self.i.valid & self.i.ready),
-            taken.eq(self.o.valid & self.o.ready),
             read.eq(self._readable & (~self.o.valid | self.o.ready)),
             w_port.addr.eq(self._tail),
             w_port.data.eq(self.i.payload),
@@ -117,21 +114,17 @@ class Fifo(wiring.Component):
         # The flags are computed a cycle ahead, so that neither side waits for a comparison.
         with m.If(write & ~read):
             m.d.sync += [
-                self._stored.eq(self._stored + 1),
+                self.level.eq(self.level + 1),
                 self._readable.eq(1),
-                writable.eq(self._stored != self.depth - 2),
+                writable.eq(self.level != self.depth - 2),
             ]
         with m.Elif(read & ~write):
             m.d.sync += [
-                self._stored.eq(self._stored - 1),
-                self._readable.eq(self._stored != 1),
+                self.level.eq(self.level - 1),
+                self._readable.eq(self.level != 1),
                 writable.eq(1),
             ]
 
-        with m.If(write & ~taken):
-            m.d.sync += self.level.eq(self.level + 1)
-        with m.Elif(taken & ~write):
-            m.d.sync += self.level.eq(self.level - 1)
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
 

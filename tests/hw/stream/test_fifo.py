@@ -54,13 +54,13 @@ def test_a_full_queue_stalls_and_wraps_around(depth, memory):
             for _ in range(depth + 4):
                 await ctx.tick()
             assert not ctx.get(dut.i.ready)
-            assert ctx.get(dut.level) == ctx.get(dut.peak) == depth
+            assert ctx.get(dut.level) == ctx.get(dut.peak) == depth - 1
             await collect(ctx, dut.o, depth, received)
             assert received == list(range(turn * depth))
         for _ in range(4):
             await ctx.tick()
         assert ctx.get(dut.level) == 0
-        assert ctx.get(dut.peak) == depth
+        assert ctx.get(dut.peak) == depth - 1
 
     simulate(dut, partial(feed, port=dut.i, payloads=range(3 * depth)), fill_and_drain)
 
