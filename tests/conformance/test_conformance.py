@@ -21,6 +21,7 @@ TAKES_EVERYTHING = ("cpu", "reference")
 GATEWARE = {
     "lockstep": "sim:handshake?cores=3&window=48&comparators=2",
     "asynchronous": "sim:handshake?cores=3&window=48&comparators=2&chain=asynchronous",
+    "splitjoin": "sim:splitjoin?cores=3&window=48&comparators=2",
 }
 SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 

@@ -186,8 +186,13 @@ def _hardware_summary(report: dict[str, Any]) -> str:
             f"; {grouped(report['tuples_per_second'])} tuples/s at {report['clock_hz'] / 1e6:g} MHz"
         )
     for name, what in (("dropped_tuples", "tuples"), ("dropped_results", "results")):
-        if report[name]:
+        if report.get(name):
             text += f"\nwarning: {grouped(report[name])} {what} were dropped, as admission allows"
+    if report.get("lost_rows"):
+        text += (
+            f"\nwarning: {grouped(report['lost_rows'])} rows were lost with cores that are off: "
+            "their pairs with later rows are missing"
+        )
     return text
 
 

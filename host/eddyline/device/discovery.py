@@ -85,6 +85,11 @@ DEVICES = {
         "HandshakeDevice",
         "the handshake join's gateware, cycle by cycle",
     ),
+    "sim:splitjoin": Kind(
+        "eddyline.device.sim_splitjoin",
+        "SplitJoinDevice",
+        "SplitJoin's gateware, cycle by cycle",
+    ),
 }
 
 

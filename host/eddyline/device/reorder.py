@@ -8,13 +8,12 @@ side close in order.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from eddyline.clock import earlier
 from eddyline.device import Results, Tuples, no_results
+from eddyline.device.held import Held
 from eddyline.device.stars import left_open, star_positions
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan, Window
@@ -22,22 +21,16 @@ from eddyline_hw.handshake.geometry import Chain
 
 __all__ = ["Reorder"]
 
-# What is remembered of a tuple: ``arrival`` is its number over both sides, ``before`` how many of
-# the other side came before it.
-TUPLE = np.dtype([("id", "<u4"), ("time", "<i8"), ("arrival", "<i8"), ("before", "<i8")])
 
+class _Side(Held):
+    """One side's tuples.
 
-@dataclass
-class _Side:
-    """The tuples of one side that can still be in a result, from sequence number ``base`` on."""
+    ``arrival`` is a tuple's number over both sides, ``before`` how many of the other side came
+    before it.
+    """
 
-    window: Window
-    base: int = 0
-    held: np.ndarray = field(default_factory=lambda: np.empty(0, TUPLE))
-
-    @property
-    def count(self) -> int:
-        return self.base + len(self.held)
+    def __init__(self, window: Window):
+        super().__init__(window, "chain", (("arrival", "<i8"), ("before", "<i8")))
 
     def first_from(self, arrival: int) -> int:
         """Return the sequence number of this side's first tuple from an arrival on."""
@@ -50,19 +43,6 @@ class _Side:
 
     def before(self, number: int) -> int:
         return int(self.held["before"][number - self.base])
-
-    def window_starts(self, stops: np.ndarray, now: np.ndarray) -> np.ndarray:
-        """Return, for arrivals that see the first ``stops`` tuples, where their window starts."""
-        if self.window.kind == "rows":
-            return np.maximum(stops - self.window.size, 0)
-        if self.window.kind == "time":
-            return self.base + np.searchsorted(self.held["time"], earlier(now, self.window.size))
-        return np.zeros_like(stops)
-
-    def forget(self, keep_from: int) -> None:
-        if keep_from > self.base:
-            self.held = self.held[keep_from - self.base :]
-            self.base = keep_from
 
 
 class Reorder:
@@ -122,7 +102,7 @@ class Reorder:
         grown = []
         for number, records in enumerate((tuples.r, tuples.s)):
             mine, side, other = tuples.sides == number, self._sides[number], self._sides[1 - number]
-            new = np.empty(len(records), TUPLE)
+            new = np.empty(len(records), side.held.dtype)
             new["id"], new["time"], new["arrival"] = records["id"], records["time"], numbers[mine]
             new["before"] = other.count + np.cumsum(~mine)[mine]
             grown.append(np.concatenate([side.held, new]))
@@ -145,7 +125,7 @@ class Reorder:
             If more pairs wait than the limit allows, or if a pair cannot be right.
         """
         r, s = self._sides
-        r_at, s_at = self._places(r, r_seq), self._places(s, s_seq)
+        r_at, s_at = r.places(r_seq, bits=self._bits), s.places(s_seq, bits=self._bits)
         r_came, s_came = r.held["arrival"][r_at], s.held["arrival"][s_at]
         later = np.maximum(r_came, s_came)
         if later.min(initial=self._closed) < self._closed:
@@ -180,16 +160,6 @@ class Reorder:
         self._flushed += self._arrivals
         self._start_again()
         return results
-
-    def _places(self, side: _Side, numbers: np.ndarray) -> np.ndarray:
-        """Find tuples by their sequence numbers, of which only the low bits are given."""
-        places = (numbers.astype(np.int64) - side.base) & ((1 << self._bits) - 1)
-        if places.max(initial=-1) >= len(side.held):
-            wrong = int(numbers[int(np.argmax(places))])
-            raise DeviceError(
-                f"the device found a pair of tuple {wrong}, which is not in its chain"
-            )
-        return places
 
     def _now_closed(self) -> int:
         """Return how many arrivals, from the first on, have met all their partners."""

@@ -1,8 +1,10 @@
 """What devices of simulated gateware have in common."""
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,9 +18,11 @@ from eddyline_hw.layouts import message_layout
 from eddyline_sim.packing import pack
 from eddyline_sim.simulation import Simulation
 
-__all__ = ["PATIENCE", "SimulatedDevice"]
+__all__ = ["ID_BITS", "PATIENCE", "SimulatedDevice"]
 
 MOST_CORES = 256
+# Width of a sequence number.
+ID_BITS = 32
 # Pairs that one run of the simulator may give if everything matches.
 MOST_PAIRS = 1 << 20
 # Cycles after which the 32-bit counters of the cores must have been read.
@@ -125,7 +129,7 @@ class SimulatedDevice(ABC):
         capacity = {side: self._capacity(plan, side) for side in "rs"}
         self._refuse(plan)
         self._plan = plan
-        self._rows = replace(in_rows(plan, max(capacity.values())), id_bits=32)
+        self._rows = replace(in_rows(plan, max(capacity.values())), id_bits=ID_BITS)
         self._sizes = {
             side: plan.window(side).size if plan.window(side).kind == "rows" else capacity[side]
             for side in "rs"
@@ -139,7 +143,7 @@ class SimulatedDevice(ABC):
         self._messages = message_layout(self._rows)
         self._patience = PATIENCE
         self._slice = max(256, MOST_PAIRS // sum(self._sizes.values()))
-        self._queue: list[Tuples] = []
+        self._queue: deque[Callable[[], Results]] = deque()
         self._sent = [0, 0]
         self._closed = self._tuples = self._results = 0
         self._cycles = self._flush_cycles = self._unread_cycles = self._peak = 0
@@ -154,9 +158,8 @@ class SimulatedDevice(ABC):
             sides = tuples.sides[begin:end]
             of_s = int(np.count_nonzero(sides))
             after = [cuts[0] + len(sides) - of_s, cuts[1] + of_s]
-            self._queue.append(
-                Tuples(sides, tuples.r[cuts[0] : after[0]], tuples.s[cuts[1] : after[1]])
-            )
+            part = Tuples(sides, tuples.r[cuts[0] : after[0]], tuples.s[cuts[1] : after[1]])
+            self._queue.append(partial(self._join, part))
             begin, cuts = end, after
 
     def _cuts(self, count: int) -> Iterator[int]:
@@ -167,7 +170,7 @@ class SimulatedDevice(ABC):
 
     def pull(self) -> Results:
         while self._queue:
-            results = self._counted(self._join(self._queue.pop(0)))
+            results = self._counted(self._queue.popleft()())
             if not results.nothing:
                 return results
         return no_results(self._closed)

@@ -1,0 +1,298 @@
+"""The simulated SplitJoin device: order from the gateware, cores that fail, queries that change."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from eddyline.device import Tuples, joined, sim_splitjoin, simulated
+from eddyline.device.reference import ReferenceDevice
+from eddyline.device.sim_splitjoin import SplitJoinDevice
+from eddyline.errors import DeviceError
+from eddyline.plan import Compare, Layout, Order, Plan, Window, Word
+from eddyline.query import Query
+from eddyline.query.window import rows
+from eddyline_hw.splitjoin.precision import Precision
+from eddyline_sim.simulation import Simulation, SimulationStuck
+
+CORES = 3
+WORD = Layout((Word("w0", 8, False, "x"),), ())
+ORDERS = [
+    Order("none"),
+    *(Order(kind, every) for kind in ("outer", "inner") for every in (0, 1, 3, 7)),
+]
+
+
+def plan(window_r=6, window_s=6, order=ORDERS[0]):
+    windows = Window("rows", window_r), Window("rows", window_s)
+    return Plan(WORD, WORD, Compare(0, "eq", 0), *windows, order, False)
+
+
+def tuples(arrivals, *, first=(0, 0)):
+    """Return tuples of ``(side, value)``, with ids that count each side's from ``first`` on."""
+    sides = np.array([side for side, _ in arrivals], np.uint8)
+    records = []
+    for number in (0, 1):
+        values = [value for side, value in arrivals if side == number]
+        one = np.zeros(len(values), np.dtype(WORD.fields))
+        one["id"], one["valid"], one["w0"] = first[number] + np.arange(len(values)), 1, values
+        records.append(one)
+    return Tuples(sides, *records)
+
+
+def alternating(count, values=3):
+    return [(i % 2, i // 2 % values) for i in range(count)]
+
+
+def pulled(device, parts):
+    while not (results := device.pull()).nothing:
+        parts.append(results)
+    return results
+
+
+def run(device, arrivals, pieces=1 << 16):
+    """Push pieces and pull behind each of them; return all results."""
+    parts, first = [], [0, 0]
+    for begin in range(0, len(arrivals), pieces):
+        piece = arrivals[begin : begin + pieces]
+        device.push(tuples(piece, first=first))
+        for side, _ in piece:
+            first[side] += 1
+        assert pulled(device, parts).closed % max(len(arrivals), 1) in (0, begin + len(piece))
+    parts.append(device.flush())
+    return joined(parts, parts[-1].closed)
+
+
+def pairs_of(results):
+    return list(zip(results.r_id.tolist(), results.s_id.tolist(), strict=True))
+
+
+def groups_of(results):
+    cuts = [0, *results.stars.tolist()]
+    pairs = pairs_of(results)
+    return [sorted(pairs[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def check(found, right, order):
+    """Compare with the reference as exactly as the order promises."""
+    assert sorted(pairs_of(found)) == sorted(pairs_of(right))
+    assert found.closed == right.closed
+    if order.kind != "none":
+        assert found.stars.tolist() == right.stars.tolist()
+        assert groups_of(found) == groups_of(right)
+    if order.kind == "inner":
+        assert pairs_of(found) == pairs_of(right)
+
+
+def right_results(wanted, arrivals):
+    with ReferenceDevice() as reference:
+        reference.configure(wanted)
+        return run(reference, arrivals)
+
+
+@pytest.fixture
+def device():
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2) as one:
+        yield one
+
+
+ARRIVALS = st.one_of(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), max_size=60),
+    st.lists(st.tuples(st.just(0), st.just(1)), max_size=10),
+    st.lists(st.tuples(st.integers(0, 1), st.just(7)), max_size=60),
+)
+
+
+@settings(max_examples=150)
+@given(
+    arrivals=ARRIVALS,
+    window_r=st.integers(1, 8),
+    window_s=st.integers(1, 8),
+    order=st.sampled_from(ORDERS),
+    pieces=st.sampled_from([1, 2, 5, 1 << 16]),
+)
+@example(arrivals=[], window_r=1, window_s=8, order=Order("inner"), pieces=1)
+@example(arrivals=alternating(40, 1), window_r=1, window_s=1, order=Order("outer", 7), pieces=2)
+@example(arrivals=alternating(60, 1), window_r=7, window_s=8, order=Order("inner", 3), pieces=5)
+def test_results_are_those_of_the_reference(arrivals, window_r, window_s, order, pieces):
+    wanted = plan(window_r, window_s, order)
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2) as device:
+        device.configure(wanted)
+        for _ in range(2):
+            right = right_results(wanted, arrivals)
+            found = run(device, arrivals, pieces)
+            assert found.closed in (right.closed, 2 * right.closed)
+            check(joined([found], right.closed), right, order)
+        assert device.flush().nothing
+        assert device.counters()["tuples"] == 2 * len(arrivals)
+
+
+@pytest.mark.parametrize("order", [Order("outer", 100), Order("outer", 300), Order("inner")])
+def test_a_long_stream_is_sent_in_slices(device, monkeypatch, order):
+    monkeypatch.setattr(simulated, "MOST_PAIRS", 1)
+    arrivals = alternating(1000)
+    device.configure(plan(5, 8, order))
+    found = run(device, arrivals, 700)
+    check(found, right_results(plan(5, 8, order), arrivals), order)
+    assert [len(side.held) for side in device._sides] == [0, 0]
+
+
+def test_groups_may_be_larger_than_the_gateware_counts(device, monkeypatch):
+    monkeypatch.setattr(sim_splitjoin, "MOST_IN_GROUP", 4)
+    order = Order("outer", 6)
+    device.configure(plan(order=order))
+    assert device._mode is Precision.NONE
+    arrivals = alternating(50)
+    check(run(device, arrivals, 7), right_results(plan(order=order), arrivals), order)
+    assert device.counters()["interval"] == 6
+
+
+def test_the_host_remembers_no_more_than_the_windows(device):
+    device.configure(plan(3, 8, Order("inner")))
+    for begin in range(0, 600, 100):
+        device.push(tuples(alternating(100), first=(begin // 2, begin // 2)))
+        pulled(device, [])
+        assert [len(side.held) for side in device._sides] == [3, 8]
+
+
+def test_sequence_numbers_wrap_around(device):
+    wanted = plan(6, 7, Order("inner"))
+    device.configure(wanted)
+    for side in device._sides:
+        side.base = 2**32 - 6
+    device._sent = [2**32 - 6] * 2
+    arrivals = alternating(40)
+    check(run(device, arrivals, 3), right_results(wanted, arrivals), wanted.order)
+
+
+def test_another_query_of_the_same_shape_runs_on_the_same_circuit(monkeypatch):
+    """Constants are in the words, and windows are settings."""
+    built = []
+    right = Simulation.__init__
+    monkeypatch.setattr(
+        Simulation,
+        "__init__",
+        lambda self, *a, **k: built.append(k["name"]) or right(self, *a, **k),
+    )
+    schemas = pa.schema({"x": pa.int16()}), pa.schema({"a": pa.int16()})
+    simulations = set()
+    for width, window, literal in ((1, 8, 5), (3, 8, 5), (3, 2, 5), (9, 5, -70)):
+        on = f"abs(r.x - s.a) <= {width} AND r.x <> {literal}"
+        query = Query(*schemas, on, rows(window), rows(8), order=Order("inner"))
+        with SplitJoinDevice(cores=2, window=8) as device:
+            device.configure(query.plan)
+            simulations.add(id(device._simulation))
+    assert len(built) == 1
+    assert len(simulations) == 1
+
+
+def model(arrivals, window, off):
+    """Return pairs and lost rows; ``off`` says of each core before which arrival it was lost."""
+    held, pairs, lost, count = ([], []), [], set(), [0, 0]
+    for place, (side, value) in enumerate(arrivals):
+        for core, moment in off.items():
+            if place == moment:
+                inside = [(s, n) for s in (0, 1) for n, _ in held[s][-window:]]
+                lost |= {(s, n) for s, n in inside if n % CORES == core - 1}
+        for partner, other in held[1 - side][-window:]:
+            if other == value and (1 - side, partner) not in lost:
+                pairs.append((count[0], partner) if side == 0 else (partner, count[1]))
+        held[side].append((count[side], value))
+        if off.get(count[side] % CORES + 1, 1 << 30) <= place:
+            lost.add((side, count[side]))
+        count[side] += 1
+    return pairs, len(lost)
+
+
+@pytest.mark.parametrize(
+    "order", [Order("none"), Order("outer"), Order("outer", 4), Order("inner")]
+)
+@pytest.mark.parametrize("off", [{2: 25}, {1: 0}, {3: 13, 1: 30}])
+def test_only_pairs_of_rows_on_a_lost_core_are_missing(device, order, off):
+    arrivals = [(int(i * 7 % 5 < 2), i % 2) for i in range(60)]
+    device.configure(plan(7, 7, order))
+    parts, begin, first = [], 0, [0, 0]
+    for core, moment in [*sorted(off.items(), key=lambda one: one[1]), (None, 60)]:
+        device.push(tuples(arrivals[begin:moment], first=first))
+        for side, _ in arrivals[begin:moment]:
+            first[side] += 1
+        if core:
+            device.disable(core)  # what was pushed before is still joined with it
+            device.disable(core)
+        begin = moment
+    pulled(device, parts)
+    parts.append(device.flush())
+    found = joined(parts, parts[-1].closed)
+    pairs, lost = model(arrivals, 7, off)
+    assert sorted(pairs_of(found)) == sorted(pairs)
+    assert order.kind != "inner" or pairs_of(found) == pairs
+    assert found.closed == 60
+    assert device.counters()["lost_rows"] == lost
+
+
+def test_the_gateware_misses_the_same_rows(device):
+    device.configure(plan())
+    device.disable(2)
+    run(device, alternating(41))
+    unstored = 0
+    for core in range(CORES):
+        device._simulation.set("selected", core)
+        device._simulation.step(4)
+        unstored += sum(device._simulation.get(f"unstored_{side}") for side in "rs")
+    assert device.counters()["lost_rows"] == unstored == 14
+
+
+def test_a_core_is_broken_from_the_start_or_whole_again():
+    arrivals = alternating(40, 1)
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2, broken=3) as device:
+        for _ in range(2):
+            device.configure(plan(7, 7))
+            device.disable(1)
+            pairs, lost = model(arrivals, 7, {1: 0, 3: 0})
+            assert sorted(pairs_of(run(device, arrivals))) == sorted(pairs)
+            assert device.counters()["lost_rows"] == lost
+            with pytest.raises(ValueError, match="core 2 is the last one that works"):
+                device.disable(2)
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2) as device:
+        with pytest.raises(DeviceError, match="behind configure"):
+            device.disable(1)
+        device.configure(plan(7, 7))
+        with pytest.raises(ValueError, match="there is no core 4: they are 1 to 3"):
+            device.disable(4)
+        check(run(device, arrivals), right_results(plan(7, 7), arrivals), ORDERS[0])
+        assert device.counters()["lost_rows"] == 0
+
+
+def test_the_gateware_chooses_the_interval():
+    arrivals = alternating(800, 1)
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2, precision="adaptive") as device:
+        device.configure(plan())
+        found = run(device, arrivals)
+        check(found, right_results(plan(), arrivals), ORDERS[0])
+        assert device.counters()["interval"] > 1
+        assert 3 < len(found.stars) < len(arrivals)
+
+
+def test_a_star_that_is_missing_is_an_error(device, monkeypatch):
+    device.configure(plan(order=Order("outer")))
+    device.push(tuples(alternating(9)))
+    right = SplitJoinDevice._until_answered
+
+    def without_the_first_star(self, *arguments):
+        out = right(self, *arguments)
+        stars = sim_splitjoin.unpack(self._answers, out, "star")
+        return np.delete(out, np.flatnonzero(stars)[0], axis=0)
+
+    monkeypatch.setattr(SplitJoinDevice, "_until_answered", without_the_first_star)
+    with pytest.raises(DeviceError, match="8 stars came for 9 groups of arrivals"):
+        device.pull()
+
+
+def test_an_answer_that_never_comes_is_not_waited_for(device, monkeypatch):
+    monkeypatch.setattr(sim_splitjoin, "PATIENCE", 500)
+    device.configure(plan())
+    device.push(tuples(alternating(9)))
+    monkeypatch.setattr(device, "_answered", lambda out: False)
+    with pytest.raises(SimulationStuck, match="no answer to a star"):
+        device.pull()
