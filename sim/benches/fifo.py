@@ -7,6 +7,7 @@ from sim.benches.environment import Bench, parameters
 from sim.benches.patterns import IDLE, STALL
 
 CAPACITY = parameters()["capacity"]
+INTERVAL = parameters().get("interval", 1)  # cycles between payloads
 COVERAGE = Coverage("full", "empty", "simultaneous push and pop", "wrap-around")
 
 
@@ -46,14 +47,14 @@ async def it_holds_what_it_promises(dut):
 
 
 @cocotb.test()
-async def one_payload_per_cycle(dut):
+async def payloads_follow_each_other(dut):
     bench = Bench(dut)
     await bench.start()
     words = [index & 0xFF for index in range(40)]
     bench.send("i", words)
     bench.expect("o", words)
     await bench.until(lambda: bench.monitors["o"].count == 1, limit=20)
-    await bench.finish(limit=39 + 1, quiet=1)
+    await bench.finish(limit=39 * INTERVAL + 1, quiet=1)
 
 
 @cocotb.test(skip=not parameters()["counted"])

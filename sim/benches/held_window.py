@@ -16,6 +16,7 @@ COVERAGE = Coverage(
     "all sent",
     "sent during a scan",
     "removed during a scan",
+    "paused during a scan",
     "sent and removed at once",
 )
 
@@ -42,19 +43,28 @@ class Player:
             name: bench.get(name)
             for name in ("first", "first_valid", "unsent", "sent", "last_row", "scanning", "room")
         }
-        self.check(state)
+        pause = not quiet and self.wants("pause")
+        self.check(state, pause)
         insert = self.room and not quiet and self.wants("insert")
         pass_on = bool(state["first_valid"]) and not quiet and self.wants("pass_on")
         remove = bool(self.sent or pass_on) and not quiet and self.wants("remove")
         # A core never stores a tuple in the window that it compares another one with.
-        scan = bool(state["last_row"]) and not insert and not quiet and self.wants("scan")
+        free = bool(state["last_row"]) and not pause and not insert
+        scan = free and not quiet and self.wants("scan")
         value = bench.random.getrandbits(8)
-        actions = {"insert": insert, "pass_on": pass_on, "remove": remove, "scan": scan}
+        actions = {
+            "insert": insert,
+            "pass_on": pass_on,
+            "remove": remove,
+            "scan": scan,
+            "pause": pause,
+        }
         for name, wanted in actions.items():
             bench.set(name, int(wanted))
         bench.set("entering", value)
         COVERAGE.hit("no room", not state["room"] and self.inserted)
         COVERAGE.hit("sent during a scan", pass_on and state["scanning"])
+        COVERAGE.hit("paused during a scan", pause and state["scanning"])
         COVERAGE.hit("removed during a scan", remove and state["scanning"])
         COVERAGE.hit("sent and removed at once", pass_on and remove and not self.sent)
 
@@ -70,21 +80,21 @@ class Player:
         if insert:
             self.unsent.append(value)
             self.inserted += 1
-        # Not two in a row, as in a core.
-        self.room = bool(state["room"]) and not insert
+        # Not two in a row and not during a scan, as in a core.
+        self.room = bool(state["room"] and state["last_row"]) and not pause and not insert
         COVERAGE.hit("wrap-around", self.inserted > 2 * SLOTS)
         COVERAGE.hit("all sent", self.sent and not self.unsent)
         await bench.cycles(1)
         await FallingEdge(bench.dut.clk)
 
-    def check(self, state):
+    def check(self, state, pause):
         assert state["unsent"] == len(self.unsent), f"{state['unsent']} tuples are said to be here"
         assert state["sent"] == len(self.sent), f"{state['sent']} tuples are said to be sent"
         if state["first_valid"]:
             first = self.unsent[0] if self.unsent else None
             assert state["first"] == first, f"{state['first']} is to be sent, not {first}"
         # Rows of this cycle are shown `latency` cycles later, with a mark on the last of a scan.
-        self.shown.append((state["scanning"], state["last_row"]))
+        self.shown.append((state["scanning"] and not pause, state["last_row"]))
         scanned, last = self.shown.popleft() or (0, 0)
         slots = [self.bench.get(f"lanes__{lane}") for lane in range(LANES)]
         row = [slot["entry"] for slot in slots if slot["valid"]]
@@ -99,15 +109,15 @@ class Player:
 @cocotb.test()
 @cocotb.parametrize(
     weights=(
-        {"insert": 0.5, "pass_on": 0.5, "remove": 0.5, "scan": 0.5},
-        {"insert": 0.9, "pass_on": 0.2, "remove": 0.2, "scan": 0.3},
-        {"insert": 0.3, "pass_on": 0.9, "remove": 0.1, "scan": 0.3},
-        {"insert": 0.9, "pass_on": 1.0, "remove": 1.0, "scan": 0.1},
+        {"insert": 0.5, "pass_on": 0.5, "remove": 0.5, "scan": 0.5, "pause": 0.2},
+        {"insert": 0.9, "pass_on": 0.2, "remove": 0.2, "scan": 0.3, "pause": 0},
+        {"insert": 0.3, "pass_on": 0.9, "remove": 0.1, "scan": 0.3, "pause": 0.5},
+        {"insert": 0.9, "pass_on": 1.0, "remove": 1.0, "scan": 0.1, "pause": 0.1},
     )
 )
 async def it_holds_what_was_not_acknowledged(dut, weights):
     bench = Bench(dut)
-    for name in ("insert", "pass_on", "remove", "scan", "entering"):
+    for name in ("insert", "pass_on", "remove", "scan", "pause", "entering"):
         bench.set(name, 0)
     await bench.start()
     await FallingEdge(dut.clk)

@@ -1,6 +1,7 @@
 """Queues that stall at random, to be put in place of those inside a block."""
 
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from unittest import mock
 
@@ -8,26 +9,30 @@ from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 
 from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.stream.mailbox import Mailbox
 
-__all__ = ["StallingFifo", "stalling_queues"]
+__all__ = ["Stalling", "stalling_queues"]
 
 TAPS = (16, 15, 13, 4)  # of a maximal shift register with 16 bits
 
 
-class StallingFifo(wiring.Component):
-    """A ``Fifo`` that hides what it has for a random number of cycles, again and again.
+class Stalling(wiring.Component):
+    """A queue that hides what it has for a random number of cycles, again and again.
 
     An offer that was made is kept. Each queue has its own generator, which reset does not touch,
     so that no two runs are alike.
 
-    Parameters and members are those of ``Fifo``.
+    Parameters
+    ----------
+    queue : Component
+        What is hidden. Members are the same.
     """
 
     _numbers = count(1)
 
-    def __init__(self, shape, **options):
-        self.queue = Fifo(shape, **options)
-        super().__init__(self.queue.signature)
+    def __init__(self, queue):
+        self.queue = queue
+        super().__init__(queue.signature)
 
     def elaborate(self, platform):
         m = Module()
@@ -61,9 +66,9 @@ class StallingFifo(wiring.Component):
             self.o.valid.eq(queue.o.valid & (opens | shown)),
             self.o.payload.eq(queue.o.payload),
             queue.o.ready.eq(self.o.ready & (opens | shown)),
-            self.level.eq(queue.level),
-            self.peak.eq(queue.peak),
         ]
+        for name in self.signature.members.keys() - {"i", "o"}:
+            m.d.comb += getattr(self, name).eq(getattr(queue, name))
         m.d.sync += shown.eq(self.o.valid & ~self.o.ready)
 
         return m
@@ -72,8 +77,16 @@ class StallingFifo(wiring.Component):
 @contextmanager
 def stalling_queues(*modules):
     """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile."""
-    StallingFifo._numbers = count(1)
+    Stalling._numbers = count(1)
     with ExitStack() as stack:
         for module in modules:
-            stack.enter_context(mock.patch.object(module, "Fifo", StallingFifo))
+            for kind in (Fifo, Mailbox):
+                if hasattr(module, kind.__name__):
+                    stack.enter_context(
+                        mock.patch.object(module, kind.__name__, partial(_stalling, kind))
+                    )
         yield
+
+
+def _stalling(kind, *parameters, **options):
+    return Stalling(kind(*parameters, **options))

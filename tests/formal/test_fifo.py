@@ -7,6 +7,7 @@ import pytest
 from amaranth import Assert
 
 from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.stream.mailbox import Mailbox
 from tests.formal.prove import bench, check
 from tests.formal.tags import assume_numbered, count, in_order, places
 
@@ -28,6 +29,27 @@ def test_queue_neither_loses_nor_doubles_nor_reorders(depth):
     slots = [(occupied, payload, 1) for occupied, payload in places(m, dut)]
     in_order(m, slots, left=left, entered=entered)
     check(m, free, depth=2 * depth, induction=1)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_mailbox_neither_loses_nor_doubles_nor_reorders(depth):
+    dut = Mailbox(BITS, depth=depth)
+    m, free = bench(dut)
+    entered, left = numbers(m, dut)
+    m.d.comb += [
+        Assert(dut._stored <= depth),
+        Assert(dut._head < depth),
+        Assert(dut._tail == (dut._head + dut._stored) % depth),
+        Assert(dut.i.ready == (dut._stored != depth)),
+        Assert(~dut.o.valid | (dut._stored != 0)),
+    ]
+    held = []
+    for place in range(depth):
+        probe = dut._storage.read_port(domain="comb")
+        m.d.comb += probe.addr.eq((dut._head + place) % depth)
+        held.append((place < dut._stored, probe.data, 1))
+    in_order(m, held, left=left, entered=entered)
+    check(m, free, depth=2 * depth, induction=2)
 
 
 class Overflowing(Fifo):

@@ -20,6 +20,7 @@ from eddyline_hw.stream import broadcast as broadcasts
 from eddyline_hw.stream import buffer as buffers
 from eddyline_hw.stream import crossing as crossings
 from eddyline_hw.stream import fifo as fifos
+from eddyline_hw.stream import mailbox as mailboxes
 from eddyline_hw.stream import merge as merges
 from sim.benches.run import run_bench
 from sim.benches.stalls import stalling_queues
@@ -27,8 +28,8 @@ from tests.hw.handshake.joins import band_plan
 
 __all__ = [
     "Block", "admission", "arbiter", "async_chain", "broadcast_tree", "buffer", "core",
-    "crossing", "fifo", "held_window", "lockstep_chain", "merge_tree", "merger", "operator",
-    "window",
+    "crossing", "fifo", "held_window", "lockstep_chain", "mailbox", "merge_tree", "merger",
+    "operator", "window",
 ]  # fmt: skip
 
 PLAIN = data.StructLayout({"way": 4, "number": 8})
@@ -67,6 +68,11 @@ def arbiter(ways, *, module=arbiters):
 def fifo(depth, *, memory="lutram", module=fifos):
     parameters = {"capacity": depth, "counted": True}
     return Block(module.Fifo(12, depth=depth, memory=memory), "fifo", parameters)
+
+
+def mailbox(depth, *, module=mailboxes):
+    parameters = {"capacity": depth, "counted": False, "interval": 2}
+    return Block(module.Mailbox(12, depth=depth), "fifo", parameters)
 
 
 def buffer(*, module=buffers):

@@ -126,6 +126,16 @@ MUTANTS = [
         r"level is \d+, not \d+",
     ),
     Mutant(
+        "mailbox that offers what was just taken",
+        Patch(
+            "eddyline_hw.stream.mailbox",
+            "(self._stored != 0) & ~popped",
+            "self._stored != 0",
+        ),
+        lambda module: blocks.mailbox(5, module=module),
+        r"o: got \d+, expected \d+",
+    ),
+    Mutant(
         "queue between clocks that takes more than it has room for",
         Patch(
             "eddyline_hw.stream.crossing",

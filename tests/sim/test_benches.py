@@ -10,6 +10,10 @@ def test_arbiter(ways):
     blocks.arbiter(ways).run()
 
 
+def test_mailbox():
+    blocks.mailbox(5).run()
+
+
 @pytest.mark.parametrize(("depth", "memory"), [(4, "lutram"), (5, "bram")])
 def test_fifo(depth, memory):
     blocks.fifo(depth, memory=memory).run()

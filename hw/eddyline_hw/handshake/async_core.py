@@ -87,11 +87,10 @@ class AsyncCore(wiring.Component):
             for side, slots in (("r", segment_r), ("s", segment_s))
         }
         window_latency = self.windows["r"].latency
-        rows = max(one.rows for one in self.windows.values())
         self.matcher = Matcher(
             plan,
             lanes=lanes,
-            margin=rows + window_latency + 2 + 1 + stages + 1 + 5,
+            margin=window_latency + 1 + stages + 1 + 5,
             stages=stages,
             carried=carried,
         )
@@ -156,11 +155,16 @@ class AsyncCore(wiring.Component):
                 probe.side.eq(commits[1]),
                 probe.entry.eq(Mux(commits[1], self.right_in.p.entry, self.left_in.p.entry)),
             ]
-        m.d.comb += [window_s.scan.eq(commits[0]), window_r.scan.eq(commits[1])]
+        m.d.comb += [
+            window_s.scan.eq(commits[0]),
+            window_r.scan.eq(commits[1]),
+            window_r.pause.eq(halted),
+            window_s.pause.eq(halted),
+        ]
 
         compared = Signal.like(probe)
         m.d.comb += compared.eq(probe)
-        m.d.comb += compared.valid.eq(window_r.scanning | window_s.scanning)
+        m.d.comb += compared.valid.eq((window_r.scanning | window_s.scanning) & ~halted)
         for _ in range(window_r.latency):
             m.d.sync += (later := Signal.like(compared)).eq(compared)
             compared = later

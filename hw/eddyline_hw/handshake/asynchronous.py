@@ -11,7 +11,7 @@ from eddyline_hw.handshake.link import link_layout
 from eddyline_hw.handshake.readout import read_out
 from eddyline_hw.handshake.source import Source
 from eddyline_hw.layouts import message_layout, result_layout
-from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.stream.mailbox import Mailbox
 from eddyline_hw.window import MOST_ROWS_IN_LUTRAM
 
 __all__ = ["AsyncChain"]
@@ -126,9 +126,9 @@ class AsyncChain(wiring.Component):
         ]
 
         def queue(name, sender, receiver, depth):
-            m.submodules[name] = fifo = Fifo(link, depth=depth)
-            wiring.connect(m, sender, fifo.i)
-            wiring.connect(m, fifo.o, receiver)
+            m.submodules[name] = mailbox = Mailbox(link, depth=depth)
+            wiring.connect(m, sender, mailbox.i)
+            wiring.connect(m, mailbox.o, receiver)
 
         queue("enter_left", source.left, self.core[0].left_in, ENTRY_DEPTH)
         queue("enter_right", source.right, self.core[-1].right_in, ENTRY_DEPTH)

@@ -47,6 +47,8 @@ class HeldWindow(wiring.Component):
         Tuples of either kind.
     scan : ``In(1)``
         Read the tuples that are here now, from the next cycle on. Only when ``last_row`` is set.
+    pause : ``In(1)``
+        Read no row in this cycle; start no scan.
     scanning : ``Out(1)``
         ``lanes`` shows, ``latency`` cycles later, slots of this cycle's row.
     last_row : ``Out(1)``
@@ -78,6 +80,7 @@ class HeldWindow(wiring.Component):
                 "unsent": Out(count),
                 "sent": Out(count),
                 "scan": In(1),
+                "pause": In(1),
                 "scanning": Out(1),
                 "last_row": Out(1, init=1),
                 "lanes": Out(slot_layout(shape)).array(lanes),
@@ -143,7 +146,7 @@ class HeldWindow(wiring.Component):
                 self.scanning.eq(some),
                 self.last_row.eq((begin.row == newest.row) | ~some),
             ]
-        with m.Elif(self.scanning):
+        with m.Elif(self.scanning & ~self.pause):
             m.d.sync += [
                 row.eq(after),
                 starting.eq(0),
@@ -151,8 +154,9 @@ class HeldWindow(wiring.Component):
                 self.scanning.eq(~ends),
                 self.last_row.eq((after == final) | ends),
             ]
+        reads = self.scanning & ~self.pause
         within = Cat(
-            self.scanning & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))
+            reads & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))
             for lane in range(self.width)
         )
 
