@@ -104,7 +104,7 @@ def test_what_a_broken_core_costs_is_said(streams):
         ("sim:splitjoin?memory=shift", "memory='shift' is not one of: auto, lutram, bram"),
         ("sim:splitjoin?fan_out=1", "fan_out=1 is not 2 or more"),
         ("sim:splitjoin?fan_in=9", "fan_in=9 is not from 2 to 8"),
-        ("sim:splitjoin?cores=1000", "cores=1000 is more than the 256"),
+        ("sim:splitjoin?cores=1000", "cores=1000 is more than the 64"),
         ("sim:splitjoin?window=4", "a window of 8 rows does not fit window=4"),
         ("sim:splitjoin?comparators=3", "a core holds 2 tuples of a side: use 1 to 2"),
         ("sim:splitjoin?cores=2&broken=3", "there is no core 3: they are 1 to 2"),

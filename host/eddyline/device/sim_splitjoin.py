@@ -23,8 +23,6 @@ from eddyline_sim.simulation import Simulation, SimulationStuck
 
 __all__ = ["SplitJoinDevice"]
 
-# One setting has a bit for every core, and the simulator takes settings of up to 64 bits.
-MOST_CORES = 64
 # Arrivals that the gateware can count in a group.
 MOST_IN_GROUP = (1 << 16) - 1
 MODES = {"none": Precision.NONE, "outer": Precision.OUTER, "inner": Precision.INNER}
@@ -68,8 +66,8 @@ class SplitJoinDevice(SimulatedDevice):
         What the windows are made of.
     precision : str
         Order as the query asks for, or, where it asks for none, as exact as the load permits.
-    broken : int, optional
-        Core, counted from 1, that is off from the start; see ``disable``.
+    broken : int
+        Core, counted from 1, that is off from the start, if any; see ``disable``.
     trace : path, optional
         Write waveforms there, as FST or VCD.
     progress : function of a text, optional
@@ -77,6 +75,8 @@ class SplitJoinDevice(SimulatedDevice):
     """
 
     name = "sim:splitjoin"
+    # One setting has a bit for every core, and the simulator takes settings of up to 64 bits.
+    most_cores = 64
     operator_counters = {"waited": "stalls_entry"}
     core_counters = ("comparisons", "busy")
 
@@ -90,15 +90,13 @@ class SplitJoinDevice(SimulatedDevice):
         fan_in: int = 4,
         memory: Literal["auto", "lutram", "bram"] = "auto",
         precision: Literal["query", "adaptive"] = "query",
-        broken: int | None = None,
+        broken: int = 0,
         trace: Path | None = None,
         progress: Callable[[str], None] | None = None,
     ):
         super().__init__(
             cores=cores, window=window, comparators=comparators, trace=trace, progress=progress
         )
-        if cores > MOST_CORES:
-            raise ValueError(f"cores={cores} is more than the {MOST_CORES} that can be simulated")
         if fan_out < 2:
             raise ValueError(f"fan_out={fan_out} is not 2 or more")
         if fan_in not in range(2, 9):
@@ -111,7 +109,7 @@ class SplitJoinDevice(SimulatedDevice):
         # Cores that were switched off, and those of them that are so behind what was sent.
         self._off: set[int] = set()
         self._dead: set[int] = set()
-        if broken is not None:
+        if broken:
             self._check_core(broken)
 
     def disable(self, core: int) -> None:
@@ -184,7 +182,7 @@ class SplitJoinDevice(SimulatedDevice):
 
     def _settings(self) -> dict[str, int]:
         order, adaptive = self._plan.order, self.precision == "adaptive"
-        self._dead = set() if self.broken is None else {self.broken}
+        self._dead = {self.broken} if self.broken else set()
         self._off = set(self._dead)
         self._mode = Precision.OUTER if adaptive else MODES[order.kind]
         self._group = max(order.every, 1) if order.kind == "outer" else 1

@@ -20,7 +20,6 @@ from eddyline_sim.simulation import Simulation
 
 __all__ = ["ID_BITS", "PATIENCE", "SimulatedDevice"]
 
-MOST_CORES = 256
 # Width of a sequence number.
 ID_BITS = 32
 # Pairs that one run of the simulator may give if everything matches.
@@ -59,6 +58,7 @@ class SimulatedDevice(ABC):
     """
 
     name: ClassVar[str]
+    most_cores: ClassVar[int] = 256
     # Counters of the operator and how they are shown, and counters of each core.
     operator_counters: ClassVar[dict[str, str]]
     core_counters: ClassVar[tuple[str, ...]]
@@ -72,8 +72,8 @@ class SimulatedDevice(ABC):
         trace: Path | None,
         progress: Callable[[str], None] | None,
     ):
-        if cores > MOST_CORES:
-            raise ValueError(f"cores={cores} is more than the {MOST_CORES} that are supported")
+        if cores > self.most_cores:
+            raise ValueError(f"cores={cores} is more than the {self.most_cores} that are supported")
         self.cores = cores
         self.window = window
         self.comparators = comparators
