@@ -65,15 +65,15 @@ async def level_and_peak_are_counted(dut, idle, stall):
     words = list(range(6 * CAPACITY))
     bench.send("i", words)
     bench.expect("o", words)
-    inside, levels = 0, [0]
+    inside, expected, levels = 0, 0, [0]
 
     def compare():
-        nonlocal inside
-        expected = inside - int(dut.o__valid.value)  # what is on offer does not count
+        nonlocal inside, expected
         level, peak = int(dut.level.value), int(dut.peak.value)
         assert level == expected, f"level is {level}, not {expected}"
         assert peak == max(levels), f"peak is {peak} after levels {levels}"
         levels.append(level)
+        expected = inside - int(dut.o__valid.value)  # a cycle later, without what is on offer
         inside += int(dut.i__valid.value and dut.i__ready.value)
         inside -= int(dut.o__valid.value and dut.o__ready.value)
 

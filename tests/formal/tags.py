@@ -50,18 +50,20 @@ def places(m, queue):
         return [(queue.o.valid, queue.o.payload), (~queue._room, queue._spare)]
 
     depth = queue.depth
+    stored = (depth + queue._tail - queue._head) % depth  # a place is always free
     m.d.comb += [
-        Assert(queue.level < depth),
         Assert(queue._head < depth),
-        Assert(queue._tail == (queue._head + queue.level) % depth),
-        Assert(queue._readable == (queue.level != 0)),
-        Assert(queue.i.ready == (queue.level != depth - 1)),
-        Assert(queue.peak < depth),
+        Assert(queue._tail < depth),
+        Assert(queue._after_head == (queue._head + 1) % depth),
+        Assert(queue._after_tail == (queue._tail + 1) % depth),
+        Assert(queue._beyond == (queue._tail + 2) % depth),
+        Assert(queue._readable == (stored != 0)),
+        Assert(queue.i.ready == (stored != depth - 1)),
     ]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")
         payload = Signal(queue.shape)
         m.d.comb += [probe.addr.eq((queue._head + place) % depth), payload.eq(probe.data)]
-        found.append((place < queue.level, payload))
+        found.append((place < stored, payload))
     return found

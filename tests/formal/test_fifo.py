@@ -70,11 +70,11 @@ def test_the_proof_finds_an_overflow():
 
 
 class Overtaking(Fifo):
-    """Seeded bug: of two payloads in the memory, that in place 1 leaves first."""
+    """Seeded bug: when the memory is full, that in place 1 leaves first."""
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        with m.If(self.level == 2):
+        with m.If(~self.i.ready):
             m.d.comb += self._r_port.addr.eq(1)
         return m
 

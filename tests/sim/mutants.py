@@ -99,8 +99,8 @@ MUTANTS = [
         "queue that is full one too late",
         Patch(
             "eddyline_hw.stream.fifo",
-            "writable.eq(self.level != self.depth - 2)",
-            "writable.eq(self.level != self.depth - 1)",
+            "beyond == self._head",
+            "after_tail == self._head",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"5 payloads fit, not 4",
@@ -109,8 +109,8 @@ MUTANTS = [
         "queue that is full one too early",
         Patch(
             "eddyline_hw.stream.fifo",
-            "writable.eq(self.level != self.depth - 2)",
-            "writable.eq(self.level != self.depth - 3)",
+            "beyond == self._head",
+            "following(beyond) == self._head",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"3 payloads fit, not 4",
@@ -119,8 +119,8 @@ MUTANTS = [
         "queue that counts a push with a pop twice",
         Patch(
             "eddyline_hw.stream.fifo",
-            "with m.If(write & ~read):",
-            "with m.If(write):",
+            "with m.If(wrote & ~took):",
+            "with m.If(wrote):",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"level is \d+, not \d+",
@@ -259,7 +259,7 @@ MUTANTS = [
         "core without a throttle",
         Patch(
             "eddyline_hw.handshake.matcher",
-            "self.throttle.eq(queue.level > self.depth - self.margin - 2)",
+            "self.throttle.eq(queue.level > self.depth - self.margin - 3)",
             "self.throttle.eq(0)",
         ),
         lambda module: blocks.core(Matcher=module.Matcher),

@@ -52,7 +52,8 @@ class HeldWindow(wiring.Component):
     scanning : ``Out(1)``
         ``lanes`` shows, ``latency`` cycles later, slots of this cycle's row.
     last_row : ``Out(1)``
-        No scan, or this is its last cycle: the next may start.
+        No scan, or this is its last cycle: the next may start. A scan of a single row shows it a
+        cycle late.
     lanes : Out
         Slots of a row, valid only within the scan.
     """
@@ -121,6 +122,11 @@ class HeldWindow(wiring.Component):
                 m.d.sync += count.eq(count + 1)
             with m.If(falls & ~rises):
                 m.d.sync += count.eq(count - 1)
+        any_unsent, many = Signal(), Signal()  # at least one, at least two
+        with m.If(self.insert & ~self.pass_on):
+            m.d.sync += [any_unsent.eq(1), many.eq(any_unsent)]
+        with m.If(self.pass_on & ~self.insert):
+            m.d.sync += [any_unsent.eq(many), many.eq(self.unsent > 2)]
         # One tuple may come in this cycle, and the next one be decided on already.
         m.d.sync += self.room.eq(held < self.slots - 2)
 
@@ -133,7 +139,7 @@ class HeldWindow(wiring.Component):
             # A tuple that goes in this very cycle has gone: the neighbour compares it.
             begin = Signal.like(oldest, name="begin")
             m.d.comb += begin.eq(Mux(self.pass_on, second, unsent))
-            some = self.unsent > self.pass_on
+            some = Mux(self.pass_on, many, any_unsent)
         m.d.comb += after.eq(Mux(row == self.rows - 1, 0, row + 1))
         with m.If(self.scan):
             m.d.sync += [
@@ -144,7 +150,7 @@ class HeldWindow(wiring.Component):
                 starting.eq(1),
                 ends.eq(begin.row == newest.row),
                 self.scanning.eq(some),
-                self.last_row.eq((begin.row == newest.row) | ~some),
+                self.last_row.eq(0),
             ]
         with m.Elif(self.scanning & ~self.pause):
             m.d.sync += [
@@ -154,6 +160,8 @@ class HeldWindow(wiring.Component):
                 self.scanning.eq(~ends),
                 self.last_row.eq((after == final) | ends),
             ]
+        with m.Elif(~self.scanning):
+            m.d.sync += self.last_row.eq(1)
         reads = self.scanning & ~self.pause
         within = Cat(
             reads & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))
@@ -163,9 +171,7 @@ class HeldWindow(wiring.Component):
         # Where no scan needs the port, look up what is to be sent next.
         fetch = Signal()
         lookup = Signal(self.latency)  # one bit for each cycle on the way
-        m.d.comb += fetch.eq(
-            ~self.scanning & (self.unsent != 0) & ~self.first_valid & (lookup == 0)
-        )
+        m.d.comb += fetch.eq(~self.scanning & any_unsent & ~self.first_valid & (lookup == 0))
         m.d.sync += lookup.eq(Cat(fetch, lookup)[: self.latency])
         read = []
         for lane in range(self.width):

@@ -94,8 +94,8 @@ class Matcher(wiring.Component):
         m.submodules.results = results = Fifo(self.o.payload.shape(), depth=RESULTS)
         wiring.connect(m, queue.o, serializer.i)
         wiring.connect(m, results.o, wiring.flipped(self.o))
-        # Four results may be under way before the queue is seen to be that full.
-        m.d.sync += serializer.room.eq(results.level < RESULTS - 5)
+        # Five results may be under way before the queue is seen to be that full.
+        m.d.sync += serializer.room.eq(results.level < RESULTS - 6)
         m.d.comb += [
             results.i.valid.eq(serializer.valid),
             results.i.payload.eq(serializer.result),
@@ -106,8 +106,8 @@ class Matcher(wiring.Component):
 
         full = Signal()
         m.d.sync += [
-            full.eq(queue.level > self.depth - self.margin - 1),
-            self.throttle.eq(queue.level > self.depth - self.margin - 2),
+            full.eq(queue.level > self.depth - self.margin - 2),
+            self.throttle.eq(queue.level > self.depth - self.margin - 3),
         ]
         pushed = Signal(hits)
         matched, lost = Signal(), Signal()

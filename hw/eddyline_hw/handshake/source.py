@@ -76,6 +76,8 @@ class Source(wiring.Component):
         full = [Signal(name=f"full_{i}") for i in range(2)]
         empty = [Signal(name=f"empty_{i}", init=1) for i in range(2)]
         held = [Signal.like(window, name=f"held_{i}") for i, window in enumerate(windows)]
+        last = [Signal.like(window, name=f"last_{i}") for i, window in enumerate(windows)]
+        m.d.sync += [one.eq(window - 1) for one, window in zip(last, windows, strict=True)]
         can = Signal()
         m.d.comb += can.eq(
             (~self.left.valid | self.left.ready) & (~self.right.valid | self.right.ready)
@@ -116,6 +118,8 @@ class Source(wiring.Component):
             m.next = "STAR"
 
         is_tuple = self.i.valid & ~self.i.p.star
+        drops = Signal()
+        m.d.sync += drops.eq(0)
         with m.FSM():
             with m.State("ADMIT"):
                 with m.If(can & is_tuple):
@@ -128,7 +132,7 @@ class Source(wiring.Component):
                             with m.Else():
                                 m.d.sync += [
                                     held[side].eq(held[side] + 1),
-                                    full[side].eq(held[side] + 1 == windows[side]),
+                                    full[side].eq(held[side] == last[side]),
                                     empty[side].eq(0),
                                 ]
                 with m.Elif(can & self.i.valid & self.i.p.flush):
@@ -139,7 +143,7 @@ class Source(wiring.Component):
                     send_stars()
                 with m.Elif(is_tuple & blocked & (self.policy == Policy.DROP_NEW)):
                     m.d.comb += self.i.ready.eq(1)
-                    m.d.sync += self.dropped.eq(self.dropped + 1)
+                    m.d.sync += drops.eq(1)
 
             with m.State("EMPTY"):
                 with m.If(can):
@@ -158,6 +162,10 @@ class Source(wiring.Component):
                 with m.If(~away[0] & ~away[1]):
                     m.next = "ADMIT"
 
-        with m.If(is_tuple & ~self.i.ready):
+        waits = Signal()
+        m.d.sync += waits.eq(is_tuple & ~self.i.ready)
+        with m.If(waits):
             m.d.sync += self.waited.eq(self.waited + 1)
+        with m.If(drops):
+            m.d.sync += self.dropped.eq(self.dropped + 1)
         return m

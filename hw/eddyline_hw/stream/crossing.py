@@ -77,8 +77,8 @@ class AsyncFifo(wiring.Component):
             tail_gray, tail_seen, o_domain=self.o_domain, reset_less=False
         )
         full = head_seen ^ (3 << len(head_seen) - 2)
-        m.d[self.i_domain] += writable.eq(Mux(written, tail_next, tail_gray) != full)
-        m.d[self.o_domain] += readable.eq(Mux(read, head_next, head_gray) != tail_seen)
+        m.d[self.i_domain] += writable.eq(Mux(written, tail_next != full, tail_gray != full))
+        m.d[self.o_domain] += readable.eq(Mux(read, head_next != tail_seen, head_gray != tail_seen))
 
         m.d.comb += [
             self.i.ready.eq(writable),

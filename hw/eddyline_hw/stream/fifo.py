@@ -1,6 +1,6 @@
 """Queues in look-up-table memory and in block memory."""
 
-from amaranth import Module, Shape, Signal
+from amaranth import Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -38,7 +38,7 @@ class Fifo(wiring.Component):
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
     level : ``Out(range(depth))``
-        Payloads behind the one on offer, from flip-flops.
+        Payloads behind the one on offer, a cycle late.
     peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
@@ -73,6 +73,11 @@ class Fifo(wiring.Component):
         self._r_port = self._storage.read_port(domain="comb")
         self._head = Signal(range(depth))
         self._tail = Signal(range(depth))
+        # Where the places will be in the next cycle, and the next but one, is known: the flags wait
+        # for a comparison of registers and then for whether something is written or read.
+        self._after_head = Signal(range(depth), init=1)
+        self._after_tail = Signal(range(depth), init=1)
+        self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
 
     def elaborate(self, platform):
@@ -100,31 +105,31 @@ class Fifo(wiring.Component):
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [self.o.valid.eq(self._readable), payload.eq(r_port.data)]
 
-        def advance(place):
-            with m.If(place == self.depth - 1):
-                m.d.sync += place.eq(0)
-            with m.Else():
-                m.d.sync += place.eq(place + 1)
+        after_head, after_tail, beyond = self._after_head, self._after_tail, self._beyond
 
-        with m.If(write):
-            advance(self._tail)
+        def following(place):
+            return Mux(place == self.depth - 1, 0, place + 1)
+
         with m.If(read):
-            advance(self._head)
-
-        # The flags are computed a cycle ahead, so that neither side waits for a comparison.
-        with m.If(write & ~read):
+            m.d.sync += [self._head.eq(after_head), after_head.eq(following(after_head))]
+        with m.If(write):
             m.d.sync += [
-                self.level.eq(self.level + 1),
-                self._readable.eq(1),
-                writable.eq(self.level != self.depth - 2),
+                self._tail.eq(after_tail),
+                after_tail.eq(beyond),
+                beyond.eq(following(beyond)),
             ]
-        with m.Elif(read & ~write):
-            m.d.sync += [
-                self.level.eq(self.level - 1),
-                self._readable.eq(self.level != 1),
-                writable.eq(1),
-            ]
+        last_one, last_place = after_head == self._tail, beyond == self._head
+        m.d.sync += [
+            self._readable.eq(write | Mux(read, ~last_one, self._readable)),
+            writable.eq(read | Mux(write, ~last_place, writable)),
+        ]
 
+        wrote, took = Signal(), Signal()
+        m.d.sync += [wrote.eq(write), took.eq(read)]
+        with m.If(wrote & ~took):
+            m.d.sync += self.level.eq(self.level + 1)
+        with m.If(took & ~wrote):
+            m.d.sync += self.level.eq(self.level - 1)
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
 
