@@ -19,7 +19,7 @@ ORDERS = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     cores=st.integers(1, 5),
     window_r=st.integers(1, 12),
@@ -30,7 +30,7 @@ ORDERS = [
     fan_out=st.integers(2, 3),
     memory=st.sampled_from(["lutram", "bram"]),
     order=st.sampled_from(ORDERS),
-    count=st.integers(0, 40),
+    count=st.integers(0, 25),
     seed=st.integers(0, 99),
     r_share=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     idle=st.lists(st.integers(0, 5), max_size=20),
