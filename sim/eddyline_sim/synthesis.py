@@ -35,16 +35,16 @@ from .placement import RESOURCES, Placement, Report
 
 __all__ = ["DESIGNS", "SynthesisError", "synthesize"]
 
-# Cores stay whole until the end: registers that are copied for their fan-out sit in different
-# cores, and equal ones in one module would be merged. Enables and resets of less than eight
-# flip-flops become logic: each of them would bind a slice, and tear apart what belongs together.
-CORES = "*.core[0-9] *.core[0-9][0-9]"
+# Cores and banks stay whole until the end: registers that are copied for their fan-out sit in
+# different ones, and equal ones in one module would be merged. Enables and resets of less than
+# eight flip-flops become logic: each would bind a slice, and tear apart what belongs together.
+WHOLE = "*.core[0-9] *.core[0-9][0-9] *.bank[0-9] *.bank[0-9][0-9]"
 SCRIPT = (
-    f"read_rtlil design.il; setattr -mod -set keep_hierarchy 1 {CORES}; "
+    f"read_rtlil design.il; setattr -mod -set keep_hierarchy 1 {WHOLE}; "
     "synth_ecp5 -top top -run begin:map_ffs; dfflegalize -mince 8 -minsrst 8 "
     "-cell $_DFF_?_ 01 -cell $_DFF_?P?_ r -cell $_SDFF_?P?_ r "
     "-cell $_DFFE_??_ 01 -cell $_DFFE_?P??_ r -cell $_SDFFE_?P??_ r; "
-    f"synth_ecp5 -top top -run map_ffs:; setattr -mod -unset keep_hierarchy {CORES}; "
+    f"synth_ecp5 -top top -run map_ffs:; setattr -mod -unset keep_hierarchy {WHOLE}; "
     "flatten; opt_clean; write_json netlist.json; tee -q -o cells.json stat -json"
 )
 DEVICES = {

@@ -37,17 +37,17 @@ def test_mailbox_neither_loses_nor_doubles_nor_reorders(depth):
     m, free = bench(dut)
     entered, left = numbers(m, dut)
     m.d.comb += [
-        Assert(dut._stored <= depth),
+        Assert(dut.level <= depth),
         Assert(dut._head < depth),
-        Assert(dut._tail == (dut._head + dut._stored) % depth),
-        Assert(dut.i.ready == (dut._stored != depth)),
-        Assert(~dut.o.valid | (dut._stored != 0)),
+        Assert(dut._tail == (dut._head + dut.level) % depth),
+        Assert(dut.i.ready == (dut.level != depth)),
+        Assert(~dut.o.valid | (dut.level != 0)),
     ]
     held = []
     for place in range(depth):
         probe = dut._storage.read_port(domain="comb")
         m.d.comb += probe.addr.eq((dut._head + place) % depth)
-        held.append((place < dut._stored, probe.data, 1))
+        held.append((place < dut.level, probe.data, 1))
     in_order(m, held, left=left, entered=entered)
     check(m, free, depth=2 * depth, induction=2)
 

@@ -129,8 +129,8 @@ MUTANTS = [
         "mailbox that offers what was just taken",
         Patch(
             "eddyline_hw.stream.mailbox",
-            "(self._stored != 0) & ~popped",
-            "self._stored != 0",
+            "(self.level != 0) & ~popped",
+            "self.level != 0",
         ),
         lambda module: blocks.mailbox(5, module=module),
         r"o: got \d+, expected \d+",

@@ -19,7 +19,9 @@ __all__ = ["AsyncChain"]
 # Tuples and acknowledgements on their way, each bounded by MOST_SENT, and a few stars and drains:
 # a link never fills, so two neighbours never wait for each other.
 LINK_DEPTH = 4 * MOST_SENT
-ENTRY_DEPTH = 4
+# The source sends while both queues at the ends have room for what may be under way to them.
+ENTRY_DEPTH = 8
+ENTRY_ROOM = 4
 
 
 class AsyncChain(wiring.Component):
@@ -129,9 +131,12 @@ class AsyncChain(wiring.Component):
             m.submodules[name] = mailbox = Mailbox(link, depth=depth)
             wiring.connect(m, sender, mailbox.i)
             wiring.connect(m, mailbox.o, receiver)
+            return mailbox
 
-        queue("enter_left", source.left, self.core[0].left_in, ENTRY_DEPTH)
-        queue("enter_right", source.right, self.core[-1].right_in, ENTRY_DEPTH)
+        left = queue("enter_left", source.left, self.core[0].left_in, ENTRY_DEPTH)
+        right = queue("enter_right", source.right, self.core[-1].right_in, ENTRY_DEPTH)
+        most = ENTRY_DEPTH - ENTRY_ROOM
+        m.d.sync += source.room.eq((left.level <= most) & (right.level <= most))
         for number, (left, right) in enumerate(zip(self.core, self.core[1:], strict=False)):
             queue(f"rightward{number}", left.right_out, right.left_in, LINK_DEPTH)
             queue(f"leftward{number}", right.left_out, left.right_in, LINK_DEPTH)

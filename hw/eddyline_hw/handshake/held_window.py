@@ -2,9 +2,9 @@
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from eddyline_hw.window.banks import Banks
 from eddyline_hw.window.signature import place_layout, slot_layout
 
 __all__ = ["HeldWindow"]
@@ -58,15 +58,17 @@ class HeldWindow(wiring.Component):
         Slots of a row, valid only within the scan.
     """
 
-    latency = 2
+    latency = Banks.latency
 
     def __init__(self, shape, *, slots, lanes, memory="lutram", skip_sent=False):
         self.skip_sent = skip_sent
         self.shape = shape
         self.width = lanes
-        # One row more than tuples need: a scan then never meets the same row at both ends.
-        self.rows = -(-slots // lanes) + 1
-        self.slots = (self.rows - 1) * lanes
+        # At least one row more than tuples need: a scan then never meets the same row at both ends.
+        # A power of two, so that row numbers wrap around by themselves.
+        needed = -(-slots // lanes)
+        self.rows = 1 << needed.bit_length()
+        self.slots = needed * lanes
         self.memory = memory
         count = range(self.slots + 1)
         super().__init__(
@@ -100,8 +102,7 @@ class HeldWindow(wiring.Component):
 
         def advance(pointer):
             with m.If(pointer.lane == self.width - 1):
-                row = Mux(pointer.row == self.rows - 1, 0, pointer.row + 1)
-                m.d.sync += [pointer.lane.eq(0), pointer.row.eq(row)]
+                m.d.sync += [pointer.lane.eq(0), pointer.row.eq(pointer.row + 1)]
             with m.Else():
                 m.d.sync += pointer.lane.eq(pointer.lane + 1)
 
@@ -130,8 +131,10 @@ class HeldWindow(wiring.Component):
         # One tuple may come in this cycle, and the next one be decided on already.
         m.d.sync += self.room.eq(held < self.slots - 2)
 
-        # The scan: rows from `row` to `final`; in the first and last of them not all lanes count.
-        row, final, after = (Signal.like(oldest.row, name=n) for n in ("row", "final", "after"))
+        # The scan: in its first and last row not all lanes count.
+        row, last_but_one, final = (
+            Signal.like(oldest.row, name=name) for name in ("row", "last_but_one", "final")
+        )
         from_lane, to_lane = (Signal.like(oldest.lane, name=n) for n in ("from_lane", "to_lane"))
         starting, ends = Signal(), Signal()  # this is the first, the last row
         begin, some = oldest, held != 0
@@ -140,31 +143,30 @@ class HeldWindow(wiring.Component):
             begin = Signal.like(oldest, name="begin")
             m.d.comb += begin.eq(Mux(self.pass_on, second, unsent))
             some = Mux(self.pass_on, many, any_unsent)
-        m.d.comb += after.eq(Mux(row == self.rows - 1, 0, row + 1))
+        m.d.comb += ends.eq(row == final)
         with m.If(self.scan):
             m.d.sync += [
                 row.eq(begin.row),
                 from_lane.eq(begin.lane),
+                last_but_one.eq(newest.row - 1),
                 final.eq(newest.row),
                 to_lane.eq(newest.lane),
                 starting.eq(1),
-                ends.eq(begin.row == newest.row),
                 self.scanning.eq(some),
                 self.last_row.eq(0),
             ]
         with m.Elif(self.scanning & ~self.pause):
             m.d.sync += [
-                row.eq(after),
+                row.eq(row + 1),
                 starting.eq(0),
-                ends.eq(after == final),
                 self.scanning.eq(~ends),
-                self.last_row.eq((after == final) | ends),
+                self.last_row.eq((row == last_but_one) | ends),
             ]
         with m.Elif(~self.scanning):
             m.d.sync += self.last_row.eq(1)
         reads = self.scanning & ~self.pause
         within = Cat(
-            reads & (~starting | (from_lane <= lane)) & ((row != final) | (to_lane >= lane))
+            reads & (~starting | (from_lane <= lane)) & (~ends | (to_lane >= lane))
             for lane in range(self.width)
         )
 
@@ -175,26 +177,17 @@ class HeldWindow(wiring.Component):
         m.d.sync += lookup.eq(Cat(fetch, lookup)[: self.latency])
         read = []
         for lane in range(self.width):
-            m.submodules[f"lane{lane}"] = memory = Memory(
-                shape=self.shape, depth=self.rows, init=[]
+            m.submodules[f"lane{lane}"] = banks = Banks(
+                self.shape, depth=self.rows, memory=self.memory
             )
-            write_port = memory.write_port()
             m.d.comb += [
-                write_port.addr.eq(free.row),
-                write_port.data.eq(self.entering),
+                banks.w_addr.eq(free.row),
+                banks.w_data.eq(self.entering),
                 # What lies in a free slot does not matter: it is written until it is right.
-                write_port.en.eq(free.lane == lane),
+                banks.w_en.eq(free.lane == lane),
+                banks.r_addr.eq(Mux(self.scanning, row, unsent.row)),
             ]
-            looked_at = Mux(self.scanning, row, unsent.row)
-            # Registers in front of the memory and behind, whatever it is made of.
-            if self.memory == "lutram":
-                read_port = memory.read_port(domain="comb")
-                m.d.sync += read_port.addr.eq(looked_at)
-            else:
-                read_port = memory.read_port(domain="sync")
-                m.d.comb += read_port.addr.eq(looked_at)
-            read.append(Signal(self.shape, name=f"read{lane}", reset_less=True))
-            m.d.sync += read[lane].eq(read_port.data)
+            read.append(banks.r_data)
 
         for _ in range(self.latency):
             m.d.sync += (later := Signal(self.width)).eq(within)

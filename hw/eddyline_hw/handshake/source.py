@@ -36,7 +36,9 @@ class Source(wiring.Component):
     i : ``In(stream.Signature(message_layout(plan)))``
         Messages.
     left, right : ``Out(stream.Signature(link_layout(plan)))``
-        To the ends of the chain.
+        To the ends of the chain. Nobody looks at ``ready``.
+    room : ``In(1)``
+        Both ends can take another message; it is on its way for three cycles.
     left_home, right_home : ``In(stream.Signature(link_layout(plan)))``
         From the ends of the chain.
     window_r, window_s : In
@@ -57,6 +59,7 @@ class Source(wiring.Component):
                 "i": In(stream.Signature(message_layout(plan))),
                 "left": Out(link),
                 "right": Out(link),
+                "room": In(1),
                 "left_home": In(link),
                 "right_home": In(link),
                 "window_r": In(range(window_r + 1)),
@@ -78,10 +81,7 @@ class Source(wiring.Component):
         held = [Signal.like(window, name=f"held_{i}") for i, window in enumerate(windows)]
         last = [Signal.like(window, name=f"last_{i}") for i, window in enumerate(windows)]
         m.d.sync += [one.eq(window - 1) for one, window in zip(last, windows, strict=True)]
-        can = Signal()
-        m.d.comb += can.eq(
-            (~self.left.valid | self.left.ready) & (~self.right.valid | self.right.ready)
-        )
+        can = self.room
         still = Signal(range(self.patience + 1))  # cycles since the chain last took something
         blocked = Signal()
         m.d.sync += blocked.eq((still == self.patience) & ~can)
@@ -90,11 +90,8 @@ class Source(wiring.Component):
         with m.Elif(still != self.patience):
             m.d.sync += still.eq(still + 1)
         for end in ends:
-            with m.If(end.ready):
-                m.d.sync += end.valid.eq(0)
             # The tuple is there whatever is sent: only few bits wait for the decision.
-            with m.If(~end.valid | end.ready):
-                m.d.sync += end.p.entry.eq(self.i.p.entry)
+            m.d.sync += [end.valid.eq(0), end.p.entry.eq(self.i.p.entry)]
 
         def send(end, kind, pushed=0):
             m.d.sync += [

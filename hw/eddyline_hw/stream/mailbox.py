@@ -29,6 +29,8 @@ class Mailbox(wiring.Component):
         Payloads to store, one per cycle until the queue is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
+    level : ``Out(range(depth + 1))``
+        Payloads in the queue, from flip-flops.
     """
 
     def __init__(self, shape, *, depth):
@@ -40,6 +42,7 @@ class Mailbox(wiring.Component):
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
             }
         )
 
@@ -52,7 +55,6 @@ class Mailbox(wiring.Component):
         )
         self._head = Signal(range(depth))
         self._tail = Signal(range(depth))
-        self._stored = Signal(range(depth + 1))  # with the one on offer
 
     def elaborate(self, platform):
         m = Module()
@@ -75,7 +77,7 @@ class Mailbox(wiring.Component):
         ]
         m.d.sync += [
             payload.eq(r_port.data),
-            self.o.valid.eq((self._stored != 0) & ~popped),
+            self.o.valid.eq((self.level != 0) & ~popped),
         ]
 
         for happens, place in ((pushed, self._tail), (popped, self._head)):
@@ -86,9 +88,9 @@ class Mailbox(wiring.Component):
                         m.d.sync += place.eq(0)
         with m.If(pushed & ~popped):
             m.d.sync += [
-                self._stored.eq(self._stored + 1),
-                writable.eq(self._stored != self.depth - 1),
+                self.level.eq(self.level + 1),
+                writable.eq(self.level != self.depth - 1),
             ]
         with m.Elif(popped & ~pushed):
-            m.d.sync += [self._stored.eq(self._stored - 1), writable.eq(1)]
+            m.d.sync += [self.level.eq(self.level - 1), writable.eq(1)]
         return m
