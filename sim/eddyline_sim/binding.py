@@ -55,6 +55,7 @@ def load(path: Path) -> ctypes.CDLL:
         ("stall", None, [handle, ctypes.c_uint, u64]),
         ("reset", ctypes.c_int, [handle]),
         ("begin", None, [handle]),
+        ("stamp", None, [handle, pointer, pointer]),
         (
             "run",
             ctypes.c_int,

@@ -96,6 +96,7 @@ struct Harness {
     uint64_t input_end = 0, input_next = 0;
     uint32_t* output = nullptr;
     uint64_t output_count = 0;
+    uint64_t *taken_at = nullptr, *given_at = nullptr;  // cycles of transfers, if anyone asks
     Status broken = DONE;
 
     Harness(double ratio, const char* trace_path) {
@@ -123,6 +124,7 @@ struct Harness {
     void drive_input() {
         if (offered && top->i_ready) {
             if (bit(input + input_next * I_WORDS, I_STAR)) ++owed;
+            if (taken_at) taken_at[input_next] = cycles;
             ++input_next;
             offered = false;
             last_move = cycles;
@@ -145,6 +147,7 @@ struct Harness {
             take(top->o_payload, words);
             if (held && std::memcmp(words, held_payload, sizeof words)) broken = CHANGED;
             if (ready) {
+                if (given_at) given_at[output_count] = cycles;
                 std::memcpy(output + output_count++ * O_WORDS, words, sizeof words);
                 if (bit(words, O_STAR)) --owed;
                 last_move = cycles;
@@ -249,6 +252,11 @@ API int eddyline_reset(Harness* h) {
     return guarded(h, [&] { h->reset(); return int(DONE); });
 }
 API void eddyline_begin(Harness* h) { h->last_move = h->cycles; }
+// Where the next runs note the cycle of each transfer: as many numbers as payloads, or nowhere.
+API void eddyline_stamp(Harness* h, uint64_t* taken_at, uint64_t* given_at) {
+    h->taken_at = taken_at;
+    h->given_at = given_at;
+}
 // Run until all input is taken (and no star is owed, and `until` cycles have passed), or the
 // output is full, or for `budget` cycles. `next` and `count` are read and updated.
 API int eddyline_run(Harness* h, const uint32_t* input, uint64_t* next, uint64_t end,

@@ -67,6 +67,11 @@ class Simulation:
         What ``get`` reads besides ``cycles``.
     cycles : int
         Cycles of ``sync`` since the last reset.
+    stamped : bool
+        Note when payloads are transferred. False at first: then that costs nothing.
+    taken_at, given_at : array of uint64
+        If ``stamped``, the cycles of ``sync`` in which each payload of the last ``run`` or ``step``
+        was transferred at ``i`` and at ``o``, counted from the last reset.
     """
 
     def __init__(
@@ -106,6 +111,8 @@ class Simulation:
         self._words_in = (shell.i_width + 31) // 32
         self._words_out = (shell.o_width + 31) // 32
         self._always_ready = component.signature.members["o"].signature.always_ready
+        self.stamped = False
+        self.taken_at = self.given_at = np.empty(0, np.uint64)
         self._rate = 20_000.0  # cycles per second, measured as we go
         self._broken = None
         self._library = load(path)
@@ -205,8 +212,15 @@ class Simulation:
         taken, count = ctypes.c_uint64(0), ctypes.c_uint64(0)
         filled = []
         output = np.empty((max(1024, len(words)), self._words_out), np.uint32)
+        stamps = []
+        taken_at, given_at = (np.empty(len(a) * self.stamped, np.uint64) for a in (words, output))
         self._broken = "an interrupted run"
         while True:
+            self._library.eddyline_stamp(
+                handle,
+                taken_at.ctypes.data if self.stamped else None,
+                given_at.ctypes.data if self.stamped else None,
+            )
             budget = max(1000, int(self._rate * SLICE))
             before, start = self.cycles, time.perf_counter()
             status = self._library.eddyline_run(
@@ -220,12 +234,16 @@ class Simulation:
                 self._rate = min(rate, self._rate * 10)
             elif status == FULL:
                 filled.append(output)
-                output = np.empty_like(output)
+                stamps.append(given_at)
+                output, given_at = np.empty_like(output), np.empty_like(given_at)
                 count.value = 0
             else:
                 break
         self._check(status, patience, f"{taken.value} of {len(words)} inputs taken")
         self._broken = None
+        if self.stamped:
+            self.taken_at = taken_at
+            self.given_at = np.concatenate([*stamps, given_at[: count.value]])
         return np.concatenate([*filled, output[: count.value]])
 
     def _check(self, status: int, patience: int, detail: str = "") -> None:

@@ -29,6 +29,7 @@ from eddyline.errors import EddylineError, MachineError
 from eddyline.plan import All, Compare, Layout, Order, Plan, Window, Word
 from eddyline_hw.handshake.operator import CHAINS, HandshakeJoin
 from eddyline_hw.predicate import PredicatePipeline
+from eddyline_hw.splitjoin.operator import SplitJoin
 from eddyline_hw.top.pins import FewPins
 
 from .placement import RESOURCES, Placement, Report
@@ -248,20 +249,37 @@ def _band(stages: int) -> PredicatePipeline:
     return PredicatePipeline(band, Layout(tuple(words), ()), Layout((words[0],), ()), stages=stages)
 
 
-def _handshake(chain: str) -> FewPins:
-    """Return four cores with windows of 64 tuples: a band on 32-bit words, 32-bit ids."""
+def _plan(window: int) -> Plan:
+    """Return a join on a band of 32-bit words, with 32-bit ids."""
     words = [Word(f"w{number}", 32, False, f"w{number}") for number in range(2)]
     band = All((Compare(0, "le", 0), Compare(1, "ge", 0)))
-    rows = Window("rows", 64)
+    rows = Window("rows", window)
     sides = (Layout(tuple(words), ()), Layout((words[0],), ()))
-    plan = Plan(*sides, band, rows, rows, Order("none"), False)
-    join = HandshakeJoin(plan, chain=chain, cores=4, window_r=64, window_s=64)
+    return Plan(*sides, band, rows, rows, Order("none"), False)
+
+
+def _handshake(chain: str) -> FewPins:
+    """Return four cores with windows of 64 tuples."""
+    join = HandshakeJoin(_plan(64), chain=chain, cores=4, window_r=64, window_s=64)
     return FewPins(join, domains={"o": join.output_domain})
+
+
+def _splitjoin(cores: int, memory: str) -> FewPins:
+    """Return cores with 16 tuples of each side in LUTRAM, or 512 in block RAM."""
+    window = cores * {"lutram": 16, "bram": 512}[memory]
+    return FewPins(
+        SplitJoin(_plan(window), cores=cores, window_r=window, window_s=window, memory=memory)
+    )
 
 
 DESIGNS: dict[str, Callable[[], wiring.Component]] = {
     **{f"band-32-stages-{stages}": partial(_band, stages) for stages in (1, 2, 3)},
     **{f"handshake-{chain}-4": partial(_handshake, chain) for chain in CHAINS},
+    **{
+        f"splitjoin-{memory}-{cores}": partial(_splitjoin, cores, memory)
+        for cores in (4, 8)
+        for memory in ("lutram", "bram")
+    },
 }
 
 

@@ -58,7 +58,7 @@ def places(m, queue):
         Assert(queue._after_tail == (queue._tail + 1) % depth),
         Assert(queue._beyond == (queue._tail + 2) % depth),
         Assert(queue._readable == (stored != 0)),
-        Assert(queue.i.ready == (stored != depth - 1)),
+        Assert(~queue.i.ready | (stored != depth - 1)),
     ]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):

@@ -14,8 +14,8 @@ from eddyline_hw.stream.merge import MergeTree
 __all__ = ["CHAINS", "HandshakeJoin"]
 
 CHAINS = {"lockstep": LockstepChain, "asynchronous": AsyncChain}
-# Enough for the pointers' way between the clocks without a gap.
-CROSSING_DEPTH = 8
+# More than enough for the pointers' way between the clocks; look-up-table RAM comes in sixteens.
+CROSSING_DEPTH = 16
 
 
 class HandshakeJoin(wiring.Component):

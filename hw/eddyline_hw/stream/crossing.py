@@ -22,8 +22,8 @@ class AsyncFifo(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int
-        Places in the memory, at least 2, rounded up to a power of two. The output register is one
-        more place.
+        Payloads that fit, at least 2, rounded up to a power of two. A place of the memory is kept
+        free, if payloads come one by one; the output register makes up for it.
     i_domain, o_domain : str
         Clock domains of ``i`` and ``o``.
 
@@ -77,7 +77,8 @@ class AsyncFifo(wiring.Component):
             tail_gray, tail_seen, o_domain=self.o_domain, reset_less=False
         )
         full = head_seen ^ (3 << len(head_seen) - 2)
-        m.d[self.i_domain] += writable.eq(Mux(written, tail_next != full, tail_gray != full))
+        # One place stays free, so that nothing has to wait for `i.valid`.
+        m.d[self.i_domain] += writable.eq((tail_gray != full) & (tail_next != full))
         m.d[self.o_domain] += readable.eq(Mux(read, head_next != tail_seen, head_gray != tail_seen))
 
         m.d.comb += [

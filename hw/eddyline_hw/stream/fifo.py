@@ -15,8 +15,8 @@ STYLES = {"lutram": "distributed", "bram": "block"}
 class Fifo(wiring.Component):
     """Queue payloads between a producer and a consumer of the same clock.
 
-    Throughput is one payload per cycle, also when full or empty; a payload pushed into an empty
-    queue is visible two cycles later. ``i.ready`` and ``o.valid`` come from flip-flops, and so
+    Throughput is one payload per cycle, also when nearly full or empty; a payload pushed into an
+    empty queue is visible two cycles later. ``i.ready`` and ``o.valid`` come from flip-flops, and so
     does ``o.payload``, except that a block memory has these flip-flops inside. Both kinds of
     memory behave alike, cycle by cycle.
 
@@ -25,7 +25,7 @@ class Fifo(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int
-        Payloads that fit, at least 3. One place of the memory is always free, and what lies in it
+        Payloads that fit, at least 4. One place of the memory is always free, and what lies in it
         does not matter: it is written in every cycle, so that no enable waits for ``i.valid``. The
         output register makes up for it.
     memory : str
@@ -44,8 +44,8 @@ class Fifo(wiring.Component):
     """
 
     def __init__(self, shape, *, depth, memory="lutram"):
-        if depth < 3:
-            raise ValueError(f"a queue needs a depth of at least 3, not {depth!r}")
+        if depth < 4:
+            raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
             raise ValueError(f"no memory called {memory!r} (known: {', '.join(sorted(STYLES))})")
         self.shape = shape
@@ -118,10 +118,10 @@ class Fifo(wiring.Component):
                 after_tail.eq(beyond),
                 beyond.eq(following(beyond)),
             ]
-        last_one, last_place = after_head == self._tail, beyond == self._head
         m.d.sync += [
-            self._readable.eq(write | Mux(read, ~last_one, self._readable)),
-            writable.eq(read | Mux(write, ~last_place, writable)),
+            self._readable.eq(write | Mux(read, after_head != self._tail, self._readable)),
+            # A place that is being read is seen to be free a cycle later.
+            writable.eq(Mux(write, beyond, after_tail) != self._head),
         ]
 
         wrote, took = Signal(), Signal()
