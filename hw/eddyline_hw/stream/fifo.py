@@ -16,8 +16,8 @@ class Fifo(wiring.Component):
     """Queue payloads between a producer and a consumer of the same clock.
 
     Throughput is one payload per cycle, also when nearly full or empty; a payload pushed into an
-    empty queue is visible two cycles later. ``i.ready`` and ``o.valid`` come from flip-flops, and so
-    does ``o.payload``, except that a block memory has these flip-flops inside. Both kinds of
+    empty queue is visible two cycles later. ``i.ready`` and ``o.valid`` come from flip-flops, and
+    so does ``o.payload``, except that a block memory has these flip-flops inside. Both kinds of
     memory behave alike, cycle by cycle.
 
     Parameters
