@@ -99,8 +99,8 @@ MUTANTS = [
         "queue that is full one too late",
         Patch(
             "eddyline_hw.stream.fifo",
-            "Mux(write, beyond, after_tail) != self._head",
-            "Mux(write, after_tail, self._tail) != self._head",
+            "(after_tail != self._head) & (beyond != self._head)",
+            "after_tail != self._head",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"5 payloads fit, not 4",
@@ -109,8 +109,9 @@ MUTANTS = [
         "queue that is full one too early",
         Patch(
             "eddyline_hw.stream.fifo",
-            "Mux(write, beyond, after_tail) != self._head",
-            "Mux(write, following(beyond), beyond) != self._head",
+            "(after_tail != self._head) & (beyond != self._head)",
+            "(after_tail != self._head) & (beyond != self._head)"
+            " & (following(beyond) != self._head)",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"3 payloads fit, not 4",
@@ -259,7 +260,7 @@ MUTANTS = [
         "core without a throttle",
         Patch(
             "eddyline_hw.handshake.matcher",
-            "self.throttle.eq(queue.level > self.depth - self.margin - 3)",
+            "self.throttle.eq(queue.level > self.depth - self.margin - 4)",
             "self.throttle.eq(0)",
         ),
         lambda module: blocks.core(Matcher=module.Matcher),

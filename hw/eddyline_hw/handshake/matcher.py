@@ -106,8 +106,8 @@ class Matcher(wiring.Component):
 
         full = Signal()
         m.d.sync += [
-            full.eq(queue.level > self.depth - self.margin - 2),
-            self.throttle.eq(queue.level > self.depth - self.margin - 3),
+            full.eq(queue.level > self.depth - self.margin - 3),
+            self.throttle.eq(queue.level > self.depth - self.margin - 4),
         ]
         pushed = Signal(hits)
         matched, lost = Signal(), Signal()

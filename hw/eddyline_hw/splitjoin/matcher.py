@@ -89,7 +89,7 @@ class PunctuatedMatcher(Matcher):
         m.d.sync += [
             pushed.eq(compared),
             worth.eq((compared.found.hits | stars.marks).any() | stars.closes),
-            self.throttle.eq(queue.level > self.depth - self.margin - 3),
+            self.throttle.eq(queue.level > self.depth - self.margin - 4),
         ]
         m.d.comb += [
             queue.i.payload.eq(pushed),

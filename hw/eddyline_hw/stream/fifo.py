@@ -25,7 +25,7 @@ class Fifo(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int
-        Payloads that fit, at least 4. One place of the memory is always free, and what lies in it
+        Payloads that fit, at least 4; one less where they come with gaps. One place of the memory is always free, and what lies in it
         does not matter: it is written in every cycle, so that no enable waits for ``i.valid``. The
         output register makes up for it.
     memory : str
@@ -120,8 +120,9 @@ class Fifo(wiring.Component):
             ]
         m.d.sync += [
             self._readable.eq(write | Mux(read, after_head != self._tail, self._readable)),
-            # A place that is being read is seen to be free a cycle later.
-            writable.eq(Mux(write, beyond, after_tail) != self._head),
+            # Two places are free, and one of them may just be written: that nothing waits for
+            # `i.valid` is worth a place.
+            writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
         wrote, took = Signal(), Signal()

@@ -68,7 +68,7 @@ def test_a_full_queue_stalls_and_wraps_around(depth, memory):
 def test_a_full_queue_takes_a_payload_for_each_it_gives():
     entered, left = run(Fifo(8, depth=5), 40, stall=[20])
     assert [cycle for cycle, _ in left] == list(range(20, 60))
-    assert [cycle for cycle, _ in entered][5:] == list(range(22, 57))
+    assert [cycle for cycle, _ in entered][5:] == list(range(23, 58))
 
 
 @settings(max_examples=20, deadline=None)

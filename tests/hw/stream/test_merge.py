@@ -323,7 +323,7 @@ def test_impossible_trees_are_refused():
             MergeTree(8, inputs=4, fan_in=fan_in)
     with pytest.raises(ValueError, match=r"^a merge tree needs at least 1 input, not 0$"):
         MergeTree(8, inputs=0)
-    with pytest.raises(ValueError, match=r"depth of a merge tree's queues is 2 or at least 4, not 1$"):
+    with pytest.raises(ValueError, match=r"a depth of 2 or at least 4, not 1$"):
         MergeTree(8, inputs=4, depth=1)
     with pytest.raises(ValueError, match=r"^a merger needs at least 1 input, not 0$"):
         Merger(8, ways=0)
