@@ -25,9 +25,9 @@ class Fifo(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int
-        Payloads that fit, at least 4; one less where they come with gaps. One place of the memory is always free, and what lies in it
-        does not matter: it is written in every cycle, so that no enable waits for ``i.valid``. The
-        output register makes up for it.
+        Payloads that fit, at least 4; one less where they come with gaps. One place of the memory
+        is always free, and what lies in it does not matter: it is written in every cycle, so that
+        no enable waits for ``i.valid``. The output register makes up for it.
     memory : str
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
 
