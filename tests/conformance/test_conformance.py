@@ -27,7 +27,7 @@ SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 
 
 def _alike(case: Case) -> bool:
-    """Say whether both windows are of time, or none: a circuit for each mixture is for later."""
+    """Say whether both windows are of time, or none: each mixture is another circuit."""
     return len({window.kind == "time" for window in case.windows}) == 1
 
 
@@ -69,7 +69,10 @@ def test_gateware_gives_what_the_definition_gives(device, case):
 @settings(max_examples=100)
 @given(data=st.data())
 def test_gateware_gives_what_the_definition_gives_thoroughly(device, predicate, data):
-    check_unless_refused(GATEWARE[device], data.draw(cases(PREDICATES[predicate])))
+    drawn = cases(PREDICATES[predicate])
+    # Mixtures of windows do not depend on the predicate: one of them stands for all.
+    case = data.draw(drawn if predicate == "band" else drawn.filter(_alike))
+    check_unless_refused(GATEWARE[device], case)
 
 
 def check_unless_refused(device: str, case: Case) -> None:
