@@ -51,6 +51,30 @@ class Scoreboard(scoreboard.Scoreboard):
 
         monitor.add_callback(check)
 
+    def add_rounds(self, monitor, rounds):
+        """Expect round after round: queues, each in order, in any interleaving, and then a star.
+
+        A round is the list of its queues, and the star, or none.
+        """
+        rounds = deque(
+            ([*map(deque, queues)], deque([star] if star else [])) for queues, star in rounds
+        )
+        for queues, star in rounds:
+            self._queues += [*queues, star]
+
+        def check(got):
+            while rounds and not any((*rounds[0][0], rounds[0][1])):
+                rounds.popleft()
+            assert rounds, f"{monitor.name}: got {got!r}, expected nothing more"
+            queues, star = rounds[0]
+            heads = [queue[0] for queue in queues if queue] or [star[0]]
+            if star and got == star[0] and heads != [got]:
+                raise AssertionError(f"{monitor.name}: a star overtook {heads[0]!r}")
+            assert got in heads, f"{monitor.name}: got {got!r}, expected one of {heads!r}"
+            next(queue for queue in (*queues, star) if queue and queue[0] == got).popleft()
+
+        monitor.add_callback(check)
+
     def check(self):
         """Fail if anything expected has not come out."""
         missing = [queue[0] for queue in (*self.expected.values(), *self._queues) if queue]

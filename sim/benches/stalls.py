@@ -8,6 +8,7 @@ from unittest import mock
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 
+from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.stream.mailbox import Mailbox
 
@@ -75,12 +76,16 @@ class Stalling(wiring.Component):
 
 
 @contextmanager
-def stalling_queues(*modules):
-    """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile."""
+def stalling_queues(*modules, buffers=False):
+    """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile.
+
+    With ``buffers`` also those that only cut a path.
+    """
+    kinds = (Fifo, Mailbox, Buffer) if buffers else (Fifo, Mailbox)
     Stalling._numbers = count(1)
     with ExitStack() as stack:
         for module in modules:
-            for kind in (Fifo, Mailbox):
+            for kind in kinds:
                 if hasattr(module, kind.__name__):
                     stack.enter_context(
                         mock.patch.object(module, kind.__name__, partial(_stalling, kind))

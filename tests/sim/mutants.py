@@ -10,6 +10,12 @@ from tests.sim import blocks
 
 __all__ = ["MUTANTS", "Mutant", "Patch"]
 
+# A queue of half the rate in place of a buffer.
+SLOW_BUFFER = """\
+from functools import partial
+from eddyline_hw.stream.mailbox import Mailbox
+Buffer = partial(Mailbox, depth=4)"""
+
 
 @dataclass(frozen=True)
 class Patch:
@@ -371,5 +377,158 @@ MUTANTS = [
         ),
         lambda module: blocks.admission("asynchronous", Source=module.Source),
         r"is missing",
+    ),
+    Mutant(
+        "steered merger with results that pass a star",
+        Patch(
+            "eddyline_hw.stream.merge",
+            "barrier.eq(stars.all())",
+            "barrier.eq(stars.any())",
+        ),
+        lambda module: blocks.steered_merger(3, module=module),
+        r"o: a star overtook|o: got .*, expected one of",
+    ),
+    Mutant(
+        "steered merger that is not in sequence",
+        Patch(
+            "eddyline_hw.stream.merge",
+            "ordered.eq(self.shape(merged).ordered)",
+            "ordered.eq(0)",
+        ),
+        lambda module: blocks.steered_tree(5, fan_in=2, module=module),
+        r"o: got \{'star': 0.*, expected one of \[\{'star': 0",
+    ),
+    Mutant(
+        "steered merger that waits for inputs that are off",
+        Patch(
+            "eddyline_hw.stream.merge",
+            "for port in self.i) | ~self.enabled",
+            "for port in self.i)",
+        ),
+        lambda module: blocks.steered_merger(3, module=module),
+        r"the end did not come",
+    ),
+    Mutant(
+        "combiner that forgets the order of arrivals",
+        Patch(
+            "eddyline_hw.splitjoin.combiner",
+            "with m.If(record.side == side):",
+            "with m.If(here[side] & (side == 0 or ~here[0])):",
+        ),
+        lambda module: blocks.combiner(module=module),
+        r"o: got .*, expected one of",
+    ),
+    Mutant(
+        "combiner whose output rests for a cycle after each item",
+        Patch(
+            "eddyline_hw.splitjoin.combiner",
+            "from eddyline_hw.stream.buffer import Buffer",
+            SLOW_BUFFER,
+        ),
+        lambda module: blocks.combiner(module=module),
+        r"\d+ items took \d+ cycles",
+    ),
+    Mutant(
+        "storing counter that wraps at k, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.region",
+            "Mux(mine, self.cores - 1, self._distance - 1)",
+            "Mux(mine, self.cores, self._distance - 1)",
+        ),
+        lambda module: blocks.split_join(Region=module.Region),
+        r"is missing",
+    ),
+    Mutant(
+        "window that ends one tuple early",
+        Patch(
+            "eddyline_hw.splitjoin.region",
+            "self._distance >= self.young_from",
+            "self._distance > self.young_from",
+        ),
+        lambda module: blocks.split_join(Region=module.Region),
+        r"is missing",
+    ),
+    Mutant(
+        "window that ends one tuple late",
+        Patch(
+            "eddyline_hw.splitjoin.operator",
+            'f"young_from_{side}": self.cores - rest',
+            'f"young_from_{side}": max(0, self.cores - rest - 1)',
+        ),
+        lambda module: blocks.split_join(module=module),
+        r"is no result",
+    ),
+    Mutant(
+        "core without a star while its sub-window is empty, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.core",
+            "sequencer.ends & packet.closes",
+            """sequencer.ends & packet.closes & (~packet.tuple | Mux(packet.side, *(
+                one._wrapped | one._stored | one._head.as_value().any()
+                for one in self.regions.values()
+            )))""",
+        ),
+        lambda module: blocks.split_join(core=module),
+        r"answer \d+ did not come",
+    ),
+    Mutant(
+        "sequencer without a throttle",
+        Patch(
+            "eddyline_hw.splitjoin.core",
+            "hold.eq(matcher.throttle)",
+            "hold.eq(0)",
+        ),
+        lambda module: blocks.split_join(core=module),
+        r"is missing|answer \d+ did not come|something was overwritten or lost",
+    ),
+    Mutant(
+        "core that rests for a cycle after each tuple",
+        Patch(
+            "eddyline_hw.splitjoin.core",
+            "hold.eq(matcher.throttle)",
+            "hold.eq(matcher.throttle | (sequencer.ends & ~hold))",
+        ),
+        lambda module: blocks.split_join(core=module),
+        r"core \d was busy in \d+ of \d+ cycles",
+    ),
+    Mutant(
+        "operator whose output rests for a cycle after each item",
+        Patch(
+            "eddyline_hw.splitjoin.combiner",
+            "from eddyline_hw.stream.buffer import Buffer",
+            SLOW_BUFFER,
+        ),
+        lambda module: blocks.split_join(Combiner=module.Combiner),
+        r"\d+ items with \d+ stars took \d+ cycles",
+    ),
+    Mutant(
+        "gate that does not swallow",
+        Patch(
+            "eddyline_hw.splitjoin.gate",
+            "self.o.ready | off",
+            "self.o.ready",
+        ),
+        lambda module: blocks.split_join(hung=[1], Gate=module.Gate),
+        r"answer \d+ did not come",
+    ),
+    Mutant(
+        "window of time that forgets a row too early",
+        Patch(
+            "eddyline_hw.splitjoin.expiry",
+            "self.replaced < self.now",
+            "self.replaced <= self.now",
+        ),
+        lambda module: blocks.split_join_time(Expiry=module.Expiry),
+        r"is missing",
+    ),
+    Mutant(
+        "overflow that is told a tuple too late",
+        Patch(
+            "eddyline_hw.handshake.overflow",
+            "when <= until",
+            "when < until",
+        ),
+        lambda module: blocks.split_join_time(OverflowGuard=module.OverflowGuard),
+        r"overflow is False, not True",
     ),
 ]
