@@ -70,8 +70,8 @@ class Simulation:
     stamped : bool
         Note when payloads are transferred. False at first: then that costs nothing.
     taken_at, given_at : array of uint64
-        If ``stamped``, the cycles of ``sync`` in which each payload of the last ``run`` or ``step``
-        was transferred at ``i`` and at ``o``, counted from the last reset.
+        The cycles of ``sync`` in which each payload of the last ``run`` or ``step`` was transferred
+        at ``i`` and at ``o``, counted from the last reset; nothing unless ``stamped``.
     """
 
     def __init__(
@@ -241,9 +241,8 @@ class Simulation:
                 break
         self._check(status, patience, f"{taken.value} of {len(words)} inputs taken")
         self._broken = None
-        if self.stamped:
-            self.taken_at = taken_at
-            self.given_at = np.concatenate([*stamps, given_at[: count.value]])
+        self.taken_at = taken_at
+        self.given_at = np.concatenate([*stamps, given_at[: count.value]])
         return np.concatenate([*filled, output[: count.value]])
 
     def _check(self, status: int, patience: int, detail: str = "") -> None:

@@ -36,6 +36,7 @@ def adder():
 def fresh(adder):
     adder.stall(0)
     adder.idle(0)
+    adder.stamped = False
     adder.set("offset", 7)
     adder.reset()
     return adder
@@ -125,6 +126,47 @@ def test_more_output_than_one_buffer_holds(fresh):
     fresh.stall(0)
     payloads, _ = rows(1024, stars=[1023])
     assert len(fresh.run(payloads, until_star=True)) in range(1024, 1025 + STAGES)
+
+
+def test_transfers_have_time_stamps(fresh):
+    fresh.stamped = True
+    fresh.run(rows(5, stars=[4])[0], until_star=True)
+    # The first offer is made at edge 0 and taken at edge 1.
+    assert fresh.taken_at.tolist() == [1, 2, 3, 4, 5]
+    assert fresh.given_at.tolist() == [one + STAGES for one in (1, 2, 3, 4, 5)]
+    begun = fresh.cycles
+    fresh.run(rows(2)[0], until_star=False)
+    assert fresh.taken_at.tolist() == [begun + 1, begun + 2]
+    assert len(fresh.given_at) == 0
+    fresh.step(STAGES)
+    assert len(fresh.taken_at) == 0
+    assert fresh.given_at.tolist() == [begun + 1 + STAGES, begun + 2 + STAGES]
+
+
+def test_time_stamps_show_gaps_and_stalls_over_several_buffers(fresh):
+    fresh.stamped = True
+    fresh.stall(255, seed=1)
+    inside = STAGES - len(fresh.run(rows(STAGES)[0], until_star=False))
+    before = fresh.cycles
+    fresh.stall(40, seed=2)
+    fresh.idle(40, seed=3)
+    out = fresh.run(rows(1024, stars=[1023])[0], until_star=True)
+    assert len(out) == len(fresh.given_at) == 1024 + inside > 1024  # more than one buffer
+    for stamps in (fresh.taken_at, fresh.given_at):
+        steps = np.diff(stamps.astype(np.int64))
+        assert steps.min() == 1
+        assert steps.max() > 1
+        assert stamps[0] >= before
+    assert (fresh.given_at[inside:] >= fresh.taken_at + np.uint64(STAGES)).all()
+    assert fresh.given_at[-1] == fresh.cycles - 1
+
+
+def test_there_are_no_stamps_unless_asked_for(fresh):
+    fresh.stamped = True
+    fresh.run(rows(1)[0], until_star=False)
+    fresh.stamped = False
+    fresh.run(rows(5, stars=[4])[0], until_star=True)
+    assert len(fresh.taken_at) == len(fresh.given_at) == 0
 
 
 def test_simulations_of_different_designs_and_the_same_run_side_by_side(adder, faulty):

@@ -1,0 +1,165 @@
+"""Tables and plots of what was measured."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from eddyline.cli.bench.svg import Line, plot
+
+__all__ = ["knee", "write"]
+
+Results = dict[str, Any]
+
+
+def write(results: Results, folder: Path) -> str:
+    """Write results.json, tables.md and the plots; return the tables."""
+    text = "\n".join(_tables(results))
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (folder / "tables.md").write_text(text + "\n")
+    for name, picture in _plots(results):
+        (folder / f"{name}.svg").write_text(picture)
+    return text
+
+
+def knee(results: Results) -> float:
+    """Return the smallest match rate that slows the input down by more than a hundredth."""
+    rows = results["matches"]
+    alone = rows[0]["cycles_per_tuple"]
+    slowed = [row["matching"] for row in rows if row["cycles_per_tuple"] > 1.01 * alone]
+    return min(slowed, default=1.0)
+
+
+def _table(head: str, rows: Iterable[Iterable[object]]) -> list[str]:
+    names = [name.strip() for name in head.split("|")]
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    lines += [f"| {' | '.join(_cell(one) for one in row)} |" for row in rows]
+    return [*lines, ""]
+
+
+def _cell(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _tables(results: Results) -> Iterable[str]:
+    slots = results["sizes"]["slots"]
+    yield from ("## Latency and its formula", "")
+    names = ("cores", "fan_out", "fan_in", "lanes", "slots", "order")
+    parts = ("distribution", "rows", "stages", "gathering", "promised", "measured")
+    yield from _table(
+        "k | b | c | P | slots | order | distribution | rows | stages | gathering | formula"
+        " | measured",
+        ([row[name] for name in (*names, *parts)] for row in results["formula"]),
+    )
+    yield from (f"## Latency against cores, {slots} slots per core, one comparator each", "")
+    yield from _table(
+        "k | SplitJoin | fast forwarding (our model) | lock-step handshake",
+        (
+            [row[n] for n in ("cores", "splitjoin", "fast_forward_model", "handshake_lockstep")]
+            for row in results["latency"]
+        ),
+    )
+    yield from (f"## Mean cycles per stage, {slots} slots per core", "")
+    stages = ("load", "cores", "distribution", "execution", "gathering", "processing", "visiting")
+    model = ("model_processing", "model_visiting")
+    for load in ("alone", "saturated"):
+        yield from _table(
+            "load | k | distribution | execution | gathering | processing | visiting"
+            " | processing (our model) | visiting (our model)",
+            (
+                [row[name] for name in (*stages, *model)]
+                for row in results["stages"]
+                if row["load"] == load
+            ),
+        )
+    cores = results["throughput"]["cores"]
+    yield from (f"## Throughput against precision, {cores} cores", "")
+    yield from _table(
+        "order | scan | cycles per tuple",
+        ([r["order"], r["scan"], r["cycles_per_tuple"]] for r in results["precision"]),
+    )
+    yield from (f"## Throughput against match rate, {cores} cores", "")
+    yield from _table(
+        "match rate | cycles per tuple | bound | results per cycle",
+        (
+            [
+                f"{row['matching']:.1%}",
+                row["cycles_per_tuple"],
+                float(row["bound"]),
+                row["results_per_cycle"],
+            ]
+            for row in results["matches"]
+        ),
+    )
+    yield from (f"The knee: from {knee(results):.1%} on, results limit the input.", "")
+    yield from (f"## Comparators at saturation, {cores} cores, the least busy one", "")
+    yield from _table(
+        "input | busy | comparing",
+        ([r["input"], f"{r['busy']:.2%}", f"{r['comparing']:.2%}"] for r in results["duty"]),
+    )
+
+
+def _plots(results: Results) -> Iterable[tuple[str, str]]:
+    slots, cores = results["sizes"]["slots"], results["throughput"]["cores"]
+
+    def line(name: str, table: str, y: str, load: str = "", *, dashed: bool = False) -> Line:
+        rows = [row for row in results[table] if not load or row["load"] == load]
+        return Line(name, [(row["cores"], row[y]) for row in rows], dashed)
+
+    yield (
+        "latency",
+        plot(
+            f"Latency against cores ({slots} slots per core)",
+            [
+                line("SplitJoin", "latency", "splitjoin"),
+                line("fast forward (our model)", "latency", "fast_forward_model", dashed=True),
+                line("lock-step handshake", "latency", "handshake_lockstep"),
+            ],
+            x="cores",
+            y="cycles to the last result",
+            log_x=2,
+            log_y=10,
+        ),
+    )
+    for load in ("alone", "saturated"):
+        yield (
+            f"stages_{load}",
+            plot(
+                f"Latency of each stage ({'tuples alone' if load == 'alone' else load})",
+                [
+                    line(name, "stages", name, load)
+                    for name in ("processing", "visiting", "distribution", "execution", "gathering")
+                ],
+                x="cores",
+                y="mean cycles",
+                log_x=2,
+            ),
+        )
+    order = list(enumerate(results["precision"]))
+    short = [row["order"].replace("outer:", "o").replace("inner:", "i") for _, row in order]
+    yield (
+        "precision",
+        plot(
+            f"Throughput against precision ({cores} cores)",
+            [
+                Line("measured", [(n, 1000 / row["cycles_per_tuple"]) for n, row in order]),
+                Line("comparators alone", [(n, 1000 / row["scan"]) for n, row in order], True),
+            ],
+            x="order, ever more exact",
+            y="tuples per 1000 cycles",
+            names=dict(enumerate(short)),
+        ),
+    )
+    rates = [(100 * row["matching"], row) for row in results["matches"]]
+    yield (
+        "matches",
+        plot(
+            f"Throughput against match rate ({cores} cores)",
+            [
+                Line("measured", [(x, 1000 / row["cycles_per_tuple"]) for x, row in rates]),
+                Line("one result per cycle", [(x, 1000 / row["bound"]) for x, row in rates], True),
+            ],
+            x="pairs that match, %",
+            y="tuples per 1000 cycles",
+        ),
+    )

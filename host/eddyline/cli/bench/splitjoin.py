@@ -1,0 +1,265 @@
+"""What is measured of SplitJoin, as rows of numbers."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
+from eddyline.cli.bench.rig import NEVER, VALUES, ChainRig, Shape, SplitRig
+from eddyline.cli.bench.steps import Steps
+from eddyline.errors import QueryError
+from eddyline_hw.splitjoin.precision import Precision
+
+__all__ = ["Sizes", "disagreements", "measure"]
+
+Row = dict[str, Any]
+
+FEW = 16  # slots per core in most measurements; precision has all that are built
+WHOLE = 1 << 10  # an inner interval so long that only the final star is left
+ALONE, SATURATED = 32, 1000  # tuples of which stages are measured
+PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
+RATES = (0, 8, 16, 24, 28, 32, 36, 40, 48, 64, 128, 256)  # of VALUES pairs match
+GROUPS = (1, 4, 16, 64)  # arrivals that one star closes
+COUNTED = 96  # tuples between which the interval is measured
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured: cores, other shapes for the formula, and the shape for throughput."""
+
+    cores: tuple[int, ...] = (1, 2, 4, 8)
+    others: tuple[Shape, ...] = (Shape(3, 2, 2, lanes=2), Shape(5, 2, 3, lanes=4))
+
+    @classmethod
+    def chosen(cls, *, full: bool, cores: str | None) -> Self:
+        if full:
+            others = (Shape(16, 2, 2), Shape(64, 2, 8))
+            return cls((1, 2, 4, 8, 16, 32, 64), (*cls().others, *others))
+        if cores is None:
+            return cls()
+        try:
+            numbers = tuple(sorted({int(one) for one in cores.split(",")}))
+        except ValueError:
+            numbers = ()
+        if not numbers or not all(1 <= one <= 64 for one in numbers):
+            raise QueryError(f"--cores takes numbers from 1 to 64 such as 1,2,4, not {cores!r}")
+        return cls(numbers, ())
+
+    @property
+    def throughput(self) -> Shape:
+        return Shape(max(one for one in self.cores if one <= 8 or one == min(self.cores)))
+
+
+def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
+    """Measure everything; each table is a list of rows."""
+    results: dict[str, Any] = {
+        "sizes": {"cores": list(sizes.cores), "slots": FEW, "link": LINK, "monitor": MONITOR},
+        "formula": [],
+        "latency": [],
+        "stages": [],
+    }
+    shapes = [*map(Shape, sizes.cores), *sizes.others]
+    steps.expect(len(shapes) + len(sizes.cores) + 3)
+    for shape in shapes:
+        steps.begin(f"splitjoin, {shape}")
+        with SplitRig(shape, steps) as rig:
+            promised = _formula(rig)
+            results["formula"] += promised
+            if shape in sizes.others:
+                continue
+            model = FastForward(
+                cores=shape.cores,
+                rows=rig.operator.rows("s", FEW * shape.cores),
+                around=rig.around,
+                collect=rig.operator.merge["r"].latency,
+            )
+            results["latency"].append(
+                {
+                    "cores": shape.cores,
+                    "splitjoin": promised[0]["measured"],
+                    "fast_forward_model": model.run([(0, "r")]).processing[0],
+                }
+            )
+            for load in ("alone", "saturated"):
+                results["stages"].append(_stages(rig, model, load))
+            if shape == sizes.throughput:
+                results |= _throughput(rig, steps)
+    for row, cores in zip(results["latency"], sizes.cores, strict=True):
+        steps.begin(f"lock-step handshake chain, k = {cores}")
+        with ChainRig(Shape(cores), FEW, steps) as chain:
+            row["handshake_lockstep"] = chain.completion()
+    return results
+
+
+def disagreements(results: dict[str, Any]) -> list[str]:
+    """Say where the latency measured is not the one promised."""
+    return [
+        f"k = {row['cores']}, b = {row['fan_out']}, c = {row['fan_in']}, P = {row['lanes']}, "
+        f"{row['slots']} slots, {row['order']}: {row['measured']} cycles, not {row['promised']}"
+        for row in results["formula"]
+        if row["measured"] != row["promised"] or row["least"] != row["promised"]
+    ]
+
+
+def _formula(rig: SplitRig) -> list[Row]:
+    """Compare the latency of tuples that are alone with the operator's formula."""
+    rows = []
+    for slots in (FEW, rig.shape.slots):
+        for mode, every in ((Precision.OUTER, 1), (Precision.INNER, WHOLE)):
+            inner = mode is Precision.INNER
+            rig.configure(slots, mode, every)
+            rig.fill()
+            times = [_alone(rig, side) for side in "rsrrs"]
+            rows.append(
+                {
+                    "cores": rig.shape.cores,
+                    "fan_out": rig.shape.fan_out,
+                    "fan_in": rig.shape.fan_in,
+                    "lanes": rig.shape.lanes,
+                    "slots": slots,
+                    "order": "inner" if inner else "outer",
+                    "distribution": rig.operator.tree.latency,
+                    "rows": rig.operator.rows("s", rig.window, inner=inner),
+                    "stages": rig.operator.stages,
+                    "gathering": rig.operator.merge["r"].latency,
+                    "promised": rig.operator.latency("s", rig.window, inner=inner),
+                    "measured": max(times),
+                    "least": min(times),
+                }
+            )
+    return rows
+
+
+def _alone(rig: SplitRig, side: str) -> int:
+    """Return the cycles from a tuple's entry to its star, with nothing else under way."""
+    out, taken, given = rig.send(rig.stream.messages(side))
+    if len(out) != 1 or not rig.field(out, "final")[0]:
+        raise AssertionError(f"a tuple without pairs gave {len(out)} items")
+    return int(given[0] - taken[0])
+
+
+def _stages(rig: SplitRig, model: FastForward, load: str) -> Row:
+    """Return the mean cycles of each stage; with the model's beside them."""
+    rig.configure(FEW, Precision.OUTER)
+    rig.fill()
+    before = rig.sums()
+    if load == "alone":
+        for number in range(ALONE):
+            rig.send(rig.stream.messages("rs"[number % 2]))
+        modelled = model.run([(0, "r")])
+    else:
+        _, taken, _ = rig.send(rig.stream.messages("rs" * (SATURATED // 2)))
+        arrivals = [(int(cycle - taken[0]), "rs"[n % 2]) for n, cycle in enumerate(taken)]
+        modelled = model.run(arrivals)
+    after = rig.sums()
+
+    def mean(place: str) -> float:
+        return (after[f"{place}_sum"] - before[f"{place}_sum"]) / (after[place] - before[place])
+
+    core = rig.operator.core[0]
+    visiting = mean("compared") - mean("entered")
+    if load == "alone":
+        # What lies before the comparators costs the model as much: all but the tree and the scan.
+        scan = rig.operator.rows("s", rig.window)
+        model.before = visiting - rig.operator.tree.latency - (scan - 1) / 2
+    compared = mean("ended") + core.regions["r"].latency + core.matcher.latency
+    return {
+        "cores": rig.shape.cores,
+        "load": load,
+        "distribution": mean("begun") - mean("entered"),
+        "execution": compared - mean("begun"),
+        "gathering": mean("left") - compared,
+        "processing": mean("left") - mean("entered"),
+        "visiting": visiting,
+        "model_processing": float(np.mean(modelled.processing)),
+        "model_visiting": model.before + modelled.visiting,
+    }
+
+
+def _interval(rig: SplitRig, matching: int) -> tuple[float, float, float]:
+    """Return cycles per tuple with full windows, results per cycle, and pairs per comparison."""
+    sides = "rs" * (rig.window + 64 + COUNTED // 2)
+    out, taken, given = rig.send(rig.stream.messages(sides, matching))
+    begin, end = taken[-1 - COUNTED], taken[-1]
+    pairs = rig.field(out, "star") == 0
+    within = int((pairs & (given > begin) & (given <= end)).sum())
+    cycles = int(end - begin)
+    return cycles / COUNTED, within / cycles, within / (COUNTED * rig.window)
+
+
+def _throughput(rig: SplitRig, steps: Steps) -> dict[str, Any]:
+    results: dict[str, Any] = {"throughput": {"cores": rig.shape.cores, "lanes": rig.shape.lanes}}
+    steps.begin("throughput against precision")
+    results["precision"] = _precision(rig)
+    steps.begin("throughput against match rate")
+    results["matches"] = _matches(rig)
+    steps.begin("comparators")
+    results["duty"] = _duty(rig)
+    return results
+
+
+def _precision(rig: SplitRig) -> list[Row]:
+    """Return cycles per tuple for every order, with about two pairs per tuple."""
+    slots = rig.shape.slots
+    cases = [("none", Precision.NONE, 1)]
+    cases += [(f"outer:{n}", Precision.OUTER, n) for n in reversed(GROUPS)]
+    length = 2 * slots
+    while length:
+        cases.append((f"inner:{length}", Precision.INNER, length))
+        length //= 2
+    rows = []
+    for name, mode, every in cases:
+        rig.configure(slots, mode, every)
+        cycles, _, _ = _interval(rig, max(1, 2 * VALUES // rig.window))
+        rows.append(
+            {
+                "order": name,
+                "every": every,
+                "scan": rig.operator.rows("s", rig.window, inner=mode is Precision.INNER),
+                "cycles_per_tuple": cycles,
+            }
+        )
+    return rows
+
+
+def _matches(rig: SplitRig) -> list[Row]:
+    """Return cycles per tuple against the share of pairs that match."""
+    rows = []
+    for matching in RATES:
+        rig.configure(FEW, Precision.NONE)
+        cycles, results, rate = _interval(rig, matching)
+        scan = rig.operator.rows("s", rig.window)
+        rows.append(
+            {
+                "matching": matching / VALUES,
+                "match_rate": rate,
+                "cycles_per_tuple": cycles,
+                "results_per_cycle": results,
+                "bound": max(scan, matching / VALUES * rig.window),
+            }
+        )
+    return rows
+
+
+def _duty(rig: SplitRig) -> list[Row]:
+    """Return how busy comparators are at saturation, on the core where they are least so."""
+    rows = []
+    for name, pattern in PATTERNS.items():
+        rig.configure(FEW, Precision.OUTER)
+        rig.fill()
+        sides = (pattern * 400)[:400]
+        busy, comparing = [], []
+        rig.simulation.run(rig.stream.messages(sides), until_star=False)
+        for core in range(rig.shape.cores):
+            rig.simulation.set("selected", core)
+            # The setting and the counters pass registers.
+            rig.simulation.run(rig.stream.messages(sides[:16]), until_star=False)
+            shown = [rig.simulation.get(one) for one in ("busy", "comparisons", "cycles")]
+            rig.simulation.run(rig.stream.messages(sides, NEVER), until_star=False)
+            later = [rig.simulation.get(one) for one in ("busy", "comparisons", "cycles")]
+            steps = [b - a for a, b in zip(shown, later, strict=True)]
+            busy.append(steps[0] / steps[2])
+            comparing.append(steps[1] / steps[2] / rig.shape.lanes)
+        rows.append({"input": name, "busy": min(busy), "comparing": min(comparing)})
+    return rows

@@ -1,0 +1,147 @@
+"""``eddyline bench`` measures what the operator promises, and says so when it does not."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
+from eddyline.cli.bench.report import knee
+from eddyline.cli.bench.rig import Shape
+from eddyline.cli.bench.splitjoin import Sizes, disagreements, measure
+from eddyline.cli.bench.steps import Steps
+from eddyline.cli.bench.svg import Line, plot
+from eddyline.cli.main import main
+from eddyline_hw.splitjoin.operator import SplitJoin
+
+FILES = {
+    "results.json",
+    "tables.md",
+    "latency.svg",
+    "stages_alone.svg",
+    "stages_saturated.svg",
+    "precision.svg",
+    "matches.svg",
+}
+CORES = (1, 3)
+
+
+def check(results, cores):
+    """Look at every table: what was measured is what the design must give."""
+    assert not disagreements(results)
+    assert [row["cores"] for row in results["latency"]] == list(cores)
+    slots = results["sizes"]["slots"]
+    for row in results["formula"]:
+        parts = row["distribution"] + row["rows"] + row["stages"] + row["gathering"]
+        # What is left is the constant, whatever the shape.
+        assert row["measured"] - parts == results["formula"][0]["measured"] - sum(
+            results["formula"][0][name] for name in ("distribution", "rows", "stages", "gathering")
+        )
+    for row in results["latency"]:
+        if row["cores"] > 1:
+            assert row["splitjoin"] < row["fast_forward_model"] < row["handshake_lockstep"]
+    for row in results["stages"]:
+        parts = row["distribution"] + row["execution"] + row["gathering"]
+        assert parts == pytest.approx(row["processing"])
+        assert row["distribution"] < row["visiting"] < row["processing"]
+        assert row["execution"] >= slots
+    alone = {row["cores"]: row for row in results["stages"] if row["load"] == "alone"}
+    for row in results["latency"]:
+        assert alone[row["cores"]]["processing"] == row["splitjoin"]
+        assert alone[row["cores"]]["model_processing"] == row["fast_forward_model"]
+    rates = [1 / row["cycles_per_tuple"] for row in results["precision"]]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == 1 / results["precision"][0]["scan"]
+    assert rates[-1] < rates[0] / 1.5
+    for row in results["matches"]:
+        # The rate is that of the pairs counted, so it is right up to chance.
+        assert row["match_rate"] == pytest.approx(row["matching"], rel=0.3)
+        assert row["cycles_per_tuple"] >= 0.95 * row["bound"]
+        assert row["cycles_per_tuple"] <= 1.2 * row["bound"]
+    assert results["matches"][-1]["results_per_cycle"] > 0.99
+    for row in results["duty"]:
+        assert 0.99 <= row["busy"] <= 1
+        assert 0.99 <= row["comparing"] <= 1
+
+
+def test_a_small_run_writes_tables_numbers_and_plots(tmp_path, capsys):
+    chosen = ",".join(map(str, CORES))
+    assert main(["bench", "splitjoin", "--cores", chosen, "--out", str(tmp_path), "--json"]) == 0
+    said = capsys.readouterr()
+    assert {path.name for path in tmp_path.iterdir()} == FILES
+    results = json.loads((tmp_path / "results.json").read_text())
+    check(results, CORES)
+    assert json.loads(said.out) == results
+    tables = (tmp_path / "tables.md").read_text()
+    assert "| 3 | 4 | 4 | 1 | 16 | outer | 1 | 16 | 2 | 3 |" in tables
+    assert f"{len(CORES) * 2 + 3}/{len(CORES) * 2 + 3}" in said.err  # the last step was reached
+    for path in tmp_path.glob("*.svg"):
+        lines = ElementTree.parse(path).findall("{http://www.w3.org/2000/svg}polyline")
+        assert len(lines) in (2, 3, 5)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1])
+def test_a_formula_that_is_off_by_one_is_noticed(wrong, tmp_path, monkeypatch, capsys):
+    right = SplitJoin.latency
+
+    def latency(self, *args, **options):
+        return right(self, *args, **options) + wrong
+
+    monkeypatch.setattr(SplitJoin, "latency", latency)
+    assert main(["bench", "splitjoin", "--cores", "1", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "the latency is not what the formula promises" in said
+    line = r"k = 1, b = 4, c = 4, P = 1, 16 slots, outer: (\d+) cycles, not (\d+)\n"
+    ((measured, promised),) = re.findall(line, said)
+    assert int(promised) - int(measured) == wrong
+
+
+@pytest.mark.parametrize("cores", ["", "0", "65", "2,x"])
+def test_senseless_cores_are_refused(cores, tmp_path, capsys):
+    assert main(["bench", "splitjoin", "--cores", cores, "--out", str(tmp_path)]) == 2
+    assert "--cores takes numbers from 1 to 64" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cores", "rows"), [(1, 5), (4, 1), (7, 16)])
+def test_our_model_of_fast_forwarding_follows_equations_1_and_2(cores, rows):
+    outcome = FastForward(cores=cores, rows=rows, around=11, collect=3).run([(0, "s")])
+    hops = LINK + (cores - 1) * (LINK + MONITOR)
+    assert outcome.processing == [hops + rows + 11 + 3]
+    halfway = LINK + (cores - 1) / 2 * (LINK + MONITOR) + (rows - 1) / 2
+    assert outcome.visiting == pytest.approx(halfway)
+
+
+def test_our_model_sustains_a_tuple_per_scan_and_no_more():
+    model = FastForward(cores=4, rows=8, around=0, collect=0)
+    apart = model.run([(8 * n, "rs"[n % 2]) for n in range(50)])
+    assert max(apart.processing) <= 2 * (7 + 8)
+    crowded = model.run([(7 * n, "rs"[n % 2]) for n in range(50)])
+    assert crowded.processing[-1] > max(apart.processing)
+
+
+def test_the_knee_is_where_the_input_slows_down():
+    rows = [(0.0, 16.0), (0.1, 16.1), (0.2, 16.2), (0.4, 20.0), (1.0, 50.0)]
+    table = [{"matching": a, "cycles_per_tuple": b} for a, b in rows]
+    assert knee({"matches": table}) == 0.2
+    assert knee({"matches": table[:2]}) == 1.0
+
+
+def test_a_plot_places_its_points():
+    picture = plot("a < b", [Line("one", [(1, 10), (8, 1000)])], x="x", y="y", log_x=2, log_y=10)
+    root = ElementTree.fromstring(picture)
+    assert "a < b" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    (line,) = root.iter("{http://www.w3.org/2000/svg}polyline")
+    begin, end = (tuple(map(float, one.split(","))) for one in line.get("points").split())
+    assert begin == (64, 352)  # the corners of the frame
+    assert end == (450, 34)
+
+
+@pytest.mark.slow
+def test_the_formula_holds_at_64_cores():
+    sizes = Sizes(cores=(64,), others=(Shape(64, 2, 8),))
+    with Steps() as steps:
+        results = measure(sizes, steps)
+    check(results, (64,))
+    levels = {(row["distribution"], row["gathering"]) for row in results["formula"]}
+    assert levels == {(3, 9), (6, 6)}  # a cycle per level on the way in, three on the way out
