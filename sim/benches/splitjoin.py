@@ -182,7 +182,9 @@ async def only_the_pairs_of_a_core_that_is_off_are_missing(dut, order, stall):
 
 
 @cocotb.test(skip=bool(HUNG))
-@cocotb.parametrize(percent=(0, 10, 50, 90, 100), stall=("never", "droughts"))
+@cocotb.parametrize(
+    percent=(0, 10, 50, 90, 100), stall=("bursts",) if STALLS else ("never", "droughts")
+)
 async def nothing_is_lost_however_much_matches(dut, percent, stall):
     order = random.choice(ORDERS)
     # Slow queues inside need not be filled from a large window.
