@@ -14,6 +14,7 @@ from eddyline.cli.bench.steps import Steps
 from eddyline.cli.bench.svg import Line, plot
 from eddyline.cli.main import main
 from eddyline_hw.splitjoin.operator import SplitJoin
+from eddyline_hw.splitjoin.region import Region
 
 FILES = {
     "results.json",
@@ -25,6 +26,7 @@ FILES = {
     "matches.svg",
 }
 CORES = (1, 3)
+STAGES = 2  # registers inside the predicate
 
 
 def check(results, cores):
@@ -45,7 +47,11 @@ def check(results, cores):
         parts = row["distribution"] + row["execution"] + row["gathering"]
         assert parts == pytest.approx(row["processing"])
         assert row["distribution"] < row["visiting"] < row["processing"]
-        assert row["execution"] >= slots
+        # One cycle per row, the memory's, and the comparators'.
+        assert row["execution"] == pytest.approx(slots + Region.latency + 1 + STAGES + 1)
+        if row["load"] == "alone":
+            middle = (slots - 1) / 2  # of a scan, which begins a cycle after the core has turned
+            assert row["visiting"] == row["distribution"] + 1 + Region.latency + middle
     alone = {row["cores"]: row for row in results["stages"] if row["load"] == "alone"}
     for row in results["latency"]:
         assert alone[row["cores"]]["processing"] == row["splitjoin"]
@@ -61,8 +67,11 @@ def check(results, cores):
         assert row["cycles_per_tuple"] <= 1.2 * row["bound"]
     assert results["matches"][-1]["results_per_cycle"] > 0.99
     for row in results["duty"]:
-        assert 0.99 <= row["busy"] <= 1
-        assert 0.99 <= row["comparing"] <= 1
+        # A tree passes a star every second cycle: too few if each tuple has one and takes a cycle.
+        short = (row["order"], row["scan"]) == ("outer:1", 1)
+        starved = short and row["input"] != "alternating"
+        for share in (row["busy"], row["comparing"]):
+            assert (0.45 if starved else 0.99) <= share <= 1
 
 
 def test_a_small_run_writes_tables_numbers_and_plots(tmp_path, capsys):

@@ -91,11 +91,19 @@ def _tables(results: Results) -> Iterable[str]:
             for row in results["matches"]
         ),
     )
-    yield from (f"The knee: from {knee(results):.1%} on, results limit the input.", "")
+    bound = 1 / (cores * results["throughput"]["lanes"])
+    yield (
+        f"The knee is expected at 1 / (k P) = {bound:.1%}; measured, the input is slower from "
+        f"{knee(results):.1%} on."
+    )
+    yield ""
     yield from (f"## Comparators at saturation, {cores} cores, the least busy one", "")
     yield from _table(
-        "input | busy | comparing",
-        ([r["input"], f"{r['busy']:.2%}", f"{r['comparing']:.2%}"] for r in results["duty"]),
+        "input | order | cycles per scan | busy | comparing",
+        (
+            [r["input"], r["order"], r["scan"], f"{r['busy']:.2%}", f"{r['comparing']:.2%}"]
+            for r in results["duty"]
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
-from eddyline.cli.bench.rig import NEVER, VALUES, ChainRig, Shape, SplitRig
+from eddyline.cli.bench.rig import VALUES, ChainRig, Shape, SplitRig
 from eddyline.cli.bench.steps import Steps
 from eddyline.errors import QueryError
 from eddyline_hw.splitjoin.precision import Precision
@@ -21,6 +21,7 @@ ALONE, SATURATED = 32, 1000  # tuples of which stages are measured
 PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
 RATES = (0, 8, 16, 24, 28, 32, 36, 40, 48, 64, 128, 256)  # of VALUES pairs match
 GROUPS = (1, 4, 16, 64)  # arrivals that one star closes
+BUSY = 1000  # tuples during which the comparators are watched
 COUNTED = 96  # tuples between which the interval is measured
 
 
@@ -244,22 +245,37 @@ def _matches(rig: SplitRig) -> list[Row]:
 
 def _duty(rig: SplitRig) -> list[Row]:
     """Return how busy comparators are at saturation, on the core where they are least so."""
+    cases = [(FEW, Precision.OUTER), (1, Precision.NONE), (1, Precision.OUTER)]
     rows = []
-    for name, pattern in PATTERNS.items():
-        rig.configure(FEW, Precision.OUTER)
-        rig.fill()
-        sides = (pattern * 400)[:400]
-        busy, comparing = [], []
-        rig.simulation.run(rig.stream.messages(sides), until_star=False)
-        for core in range(rig.shape.cores):
-            rig.simulation.set("selected", core)
-            # The setting and the counters pass registers.
-            rig.simulation.run(rig.stream.messages(sides[:16]), until_star=False)
-            shown = [rig.simulation.get(one) for one in ("busy", "comparisons", "cycles")]
-            rig.simulation.run(rig.stream.messages(sides, NEVER), until_star=False)
-            later = [rig.simulation.get(one) for one in ("busy", "comparisons", "cycles")]
-            steps = [b - a for a, b in zip(shown, later, strict=True)]
-            busy.append(steps[0] / steps[2])
-            comparing.append(steps[1] / steps[2] / rig.shape.lanes)
-        rows.append({"input": name, "busy": min(busy), "comparing": min(comparing)})
+    for slots, mode in cases:
+        for name, pattern in PATTERNS.items():
+            rig.configure(slots, mode)
+            rig.fill()
+            sides = (pattern * BUSY)[:BUSY]
+            rig.simulation.run(rig.stream.messages(sides), until_star=False)
+            shares = [_busy(rig, core, sides) for core in range(rig.shape.cores)]
+            busy, comparing = (min(column) for column in zip(*shares, strict=True))
+            rows.append(
+                {
+                    "input": name,
+                    "order": "none" if mode is Precision.NONE else "outer:1",
+                    "scan": rig.operator.rows("s", rig.window),
+                    "busy": busy,
+                    "comparing": comparing,
+                }
+            )
     return rows
+
+
+def _busy(rig: SplitRig, core: int, sides: str) -> tuple[float, float]:
+    """Return the share of cycles with a row, and that of pairs compared, without a pause."""
+    names = ("busy", "comparisons", "cycles")
+    rig.simulation.set("selected", core)
+    # The setting and the counters pass registers.
+    rig.simulation.run(rig.stream.messages(sides[:16]), until_star=False)
+    before = [rig.simulation.get(name) for name in names]
+    rig.simulation.run(rig.stream.messages(sides), until_star=False)
+    busy, comparisons, cycles = (
+        rig.simulation.get(name) - value for name, value in zip(names, before, strict=True)
+    )
+    return busy / cycles, comparisons / cycles / rig.shape.lanes
