@@ -8,13 +8,14 @@ import pytest
 
 from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
 from eddyline.cli.bench.report import knee
-from eddyline.cli.bench.rig import Shape
-from eddyline.cli.bench.splitjoin import Sizes, disagreements, measure
-from eddyline.cli.bench.steps import Steps
+from eddyline.cli.bench.splitjoin import disagreements
 from eddyline.cli.bench.svg import Line, plot
 from eddyline.cli.main import main
 from eddyline_hw.splitjoin.operator import SplitJoin
+from eddyline_hw.splitjoin.precision import Precision
 from eddyline_hw.splitjoin.region import Region
+from tests.hw.handshake.joins import band_plan, message
+from tests.hw.splitjoin.play import STAR, play
 
 FILES = {
     "results.json",
@@ -147,10 +148,17 @@ def test_a_plot_places_its_points():
 
 
 @pytest.mark.slow
-def test_the_formula_holds_at_64_cores():
-    sizes = Sizes(cores=(64,), others=(Shape(64, 2, 8),))
-    with Steps() as steps:
-        results = measure(sizes, steps)
-    check(results, (64,))
-    levels = {(row["distribution"], row["gathering"]) for row in results["formula"]}
-    assert levels == {(3, 9), (6, 6)}  # a cycle per level on the way in, three on the way out
+@pytest.mark.parametrize(("fan_out", "fan_in", "levels"), [(4, 4, (3, 9)), (2, 8, (6, 6))])
+def test_the_formula_holds_at_64_cores(fan_out, fan_in, levels):
+    """In Amaranth's simulator: compiling so many cores takes longer than simulating them."""
+    window = 64 * 16
+    operator = SplitJoin(
+        band_plan(), cores=64, window_r=window, window_s=window, fan_out=fan_out, fan_in=fan_in
+    )
+    settings = operator.settings(window, window, order_mode=Precision.OUTER)
+    one = message("r", 0, {"x": 0})
+    _, entered, outputs = play(operator, settings, [one, STAR], idle=[0, 120])
+    (left, star), *_ = outputs["left"]
+    assert star.final
+    assert left - entered[0] == operator.latency("s", window)
+    assert (operator.tree.latency, operator.merge["r"].latency) == levels

@@ -8,7 +8,7 @@ import numpy as np
 from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
 from eddyline.cli.bench.rig import VALUES, ChainRig, Shape, SplitRig
 from eddyline.cli.bench.steps import Steps
-from eddyline.errors import QueryError
+from eddyline.errors import DeviceError, QueryError
 from eddyline_hw.splitjoin.precision import Precision
 
 __all__ = ["Sizes", "disagreements", "measure"]
@@ -184,9 +184,20 @@ def _interval(rig: SplitRig, matching: int) -> tuple[float, float, float]:
     out, taken, given = rig.send(rig.stream.messages(sides, matching))
     begin, end = taken[-1 - COUNTED], taken[-1]
     pairs = rig.field(out, "star") == 0
+    _check_complete(rig, len(sides), matching, int(pairs.sum()))
     within = int((pairs & (given > begin) & (given <= end)).sum())
     cycles = int(end - begin)
     return cycles / COUNTED, within / cycles, within / (COUNTED * rig.window)
+
+
+def _check_complete(rig: SplitRig, tuples: int, matching: int, pairs: int) -> None:
+    """Where it is known how many pairs there are, see that none was lost on the way."""
+    if rig.simulation.get("overflow"):
+        raise DeviceError(f"{rig.shape}: a queue of hits ran over, pairs are missing")
+    met = sum(min((number + 1) // 2, rig.window) for number in range(tuples))
+    expected = {0: 0, VALUES: met}.get(matching, pairs)
+    if pairs != expected:
+        raise DeviceError(f"{rig.shape}: {pairs} pairs, not {expected}")
 
 
 def _throughput(rig: SplitRig, steps: Steps) -> dict[str, Any]:
