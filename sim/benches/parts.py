@@ -33,6 +33,9 @@ class PartedTraffic:
         Cores that keep nothing, and whose tuples are gone.
     messages, parts : list
         What to send, and what has to come.
+    compared, unstored : Counter
+        By core, the pairs that it has compared and, by side and core, the tuples that it should
+        have kept while it was off.
     forgotten : list
         Side and words of each tuple that left, and words of the one that pushed it out.
     """
@@ -44,6 +47,7 @@ class PartedTraffic:
         self.order = order
         self.off = set()
         self.messages, self.parts, self.forgotten = [], [], []
+        self.compared, self.unstored = Counter(), Counter()
         self.ids = {"r": 0, "s": 0}
         self._held = {"r": [], "s": []}
         self._open, self._count = [], 0
@@ -59,6 +63,8 @@ class PartedTraffic:
         mine, size = self._held[side], self.rows[side]
         if len(mine) >= size:
             self.forgotten.append((side, mine[-size][1], words))
+        owner = len(mine) % self.cores
+        self.unstored[side, owner] += owner in self.off
         mine.append((number, words))
         if mode == "INNER":
             for start in range(0, len(intervals), every):
@@ -82,10 +88,13 @@ class PartedTraffic:
         intervals = [[] for _ in range(slots + 1)]
         first = len(held) // self.cores - slots
         for place in range(max(0, len(held) - size), len(held)):
+            owner = place % self.cores
+            if owner in self.off:
+                continue
+            self.compared[owner] += 1
             partner, row = held[place]
             r, s = (words, row) if side == "r" else (row, words)
-            together = self.plan.matches(r | {"valid": -1}, s | {"valid": -1})
-            if together and place % self.cores not in self.off:
+            if self.plan.matches(r | {"valid": -1}, s | {"valid": -1}):
                 pair = (number, partner) if side == "r" else (partner, number)
                 intervals[place // self.cores - first].append(pair)
         return intervals

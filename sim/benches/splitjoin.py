@@ -26,6 +26,7 @@ COVERAGE = Coverage(
     *([] if HUNG else ["input waits", "core switched off"]),
 )
 WHOLE = not STALLS and not HUNG  # cycles count
+DEAD = 4000 if STALLS else 1500  # cycles in which nothing moves; the longest stall has 400
 
 
 class Run:
@@ -80,14 +81,26 @@ class Run:
             self.exact |= set(range(len(self.parts.stars), len(parts)))
         self.bench.send("i", fresh)
         answers = sum(message["star"] for message in traffic.messages)
-        pairs = sum(len(pairs) for pairs, _ in parts[len(self.parts.stars) :])
+        items = sum(len(pairs) + 1 for pairs, _ in parts[len(self.parts.stars) :])
+        monitors = [self.bench.monitors[name] for name in "io"]
+        moves, since = 0, self.bench.cycle
+
+        def done():
+            nonlocal moves, since
+            now = sum(one.count for one in monitors)
+            if now != moves:
+                moves, since = now, self.bench.cycle
+            still = self.bench.cycle - since
+            assert still < DEAD, f"answer {answers} did not come: nothing moves for {still} cycles"
+            return self.parts.answers == answers
+
         await self.bench.until(
-            lambda: self.parts.answers == answers,
-            limit=2000 + 40 * (len(fresh) + pairs) * (1 + 3 * STALLS),
+            done,
+            limit=2000 + 40 * (len(fresh) + items) * (1 + 3 * STALLS),
             what=f"answer {answers}",
         )
         self.sent = len(traffic.messages)
-        for _, rows in traffic.rows.items():
+        for rows in traffic.rows.values():
             COVERAGE.hit("window smaller than the cores", rows < CORES)
             COVERAGE.hit("window that cores do not divide", rows > CORES and rows % CORES)
         COVERAGE.hit("window wraps around", traffic.forgotten)
@@ -96,6 +109,15 @@ class Run:
         await self.bench.cycles(30)
         self.parts.check(self.traffic.parts, exact=self.exact)
         assert not self.bench.get("overflow"), "something was overwritten or lost"
+        for core in range(CORES):
+            self.bench.set("selected", core)
+            await self.bench.cycles(8)
+            expected = {f"unstored_{side}": self.traffic.unstored[side, core] for side in "rs"}
+            if core not in HUNG:
+                expected["comparisons"] = self.traffic.compared[core]
+            for name, value in expected.items():
+                got = self.bench.get(name)
+                assert got == value, f"{name} of core {core} is {got}, not {value}"
         if not HUNG:
             COVERAGE.hit("input waits", self.bench.get("waited"))
         COVERAGE.hit("star behind no pair", not all(pairs for pairs, _ in self.traffic.parts))

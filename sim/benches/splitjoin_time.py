@@ -75,11 +75,11 @@ class Run:
         fresh = traffic.messages[self.sent :]
         self.sent = len(traffic.messages)
         answers = sum(message["star"] for message in traffic.messages)
-        pairs = sum(len(pairs) for pairs, _ in traffic.parts)
+        items = sum(len(pairs) + 1 for pairs, _ in traffic.parts)
         self.bench.send("i", fresh)
         await self.bench.until(
             lambda: self.parts.answers == answers,
-            limit=2000 + 60 * (len(fresh) + pairs),
+            limit=2000 + 60 * (len(fresh) + items),
             what=f"answer {answers}",
         )
         await self.bench.cycles(30)

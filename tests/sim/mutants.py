@@ -512,6 +512,16 @@ MUTANTS = [
         r"answer \d+ did not come",
     ),
     Mutant(
+        "gate that counts the turns of its neighbour",
+        Patch(
+            "eddyline_hw.splitjoin.gate",
+            "with m.If(off & (distance == 0)):",
+            "with m.If(off & (distance == 1)):",
+        ),
+        lambda module: blocks.split_join(Gate=module.Gate),
+        r"unstored_[rs] of core \d is \d+, not \d+",
+    ),
+    Mutant(
         "window of time that forgets a row too early",
         Patch(
             "eddyline_hw.splitjoin.expiry",
