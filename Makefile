@@ -29,8 +29,9 @@ formal: .venv/ready  ## prove the stream blocks and a small chain
 mutants: .venv/ready ## show that every bench notices a broken design
 	$(RUN)pytest -q -n 2 tests/sim/test_mutants.py
 
-synth: .venv/ready   ## place a four-core chain of each kind on an ECP5: clock, size, critical path
-	$(RUN)python -m eddyline_sim.synthesis handshake-lockstep-4 handshake-asynchronous-4
+synth: .venv/ready   ## place the operators on an ECP5: clock, size, critical path
+	$(RUN)python -m eddyline_sim.synthesis handshake-lockstep-4 handshake-asynchronous-4 \
+	  splitjoin-lutram-4 splitjoin-lutram-8 splitjoin-bram-4 splitjoin-bram-8
 
 waves: .venv/ready   ## join a few rows on a simulated chain and write waves.fst
 	$(RUN)python -m eddyline.cli.waves
