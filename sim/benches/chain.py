@@ -54,7 +54,7 @@ async def run(bench, traffic, results):
     bench.send("i", traffic.messages)
     await bench.until(
         lambda: results.stars == len(traffic.epochs),
-        limit=1000 + 50 * len(traffic.messages),
+        limit=1000 + 200 * len(traffic.messages),
         what=f"star {len(traffic.epochs)}",
     )
     await bench.cycles(20)

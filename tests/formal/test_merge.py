@@ -79,7 +79,7 @@ def test_merger_neither_loses_nor_doubles_nor_reorders(ways):
     check(m, free, depth=6, induction=1)
 
 
-@pytest.mark.parametrize("depth", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("depth", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_tree_neither_loses_nor_doubles_nor_reorders(depth):
     dut, m, free, held = tree(TAGGED, depth)
     entered, left = tag(m, dut)

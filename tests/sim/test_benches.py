@@ -34,7 +34,7 @@ def test_merger(ways, stars):
 
 @pytest.mark.parametrize(
     ("inputs", "fan_in", "depth", "bound"),
-    [(4, 2, 2, 2 * 2), (5, 3, 2, 2 * 3), (6, 4, 4, 2 * 3), (9, 8, 2, 2 * 5)],
+    [(4, 2, 2, 2 * 2), (5, 3, 2, 2 * 3), (6, 4, 5, 2 * 3), (9, 8, 2, 2 * 5)],
 )
 def test_merge_tree(inputs, fan_in, depth, bound):
     blocks.merge_tree(inputs, fan_in=fan_in, depth=depth, bound=bound).run()

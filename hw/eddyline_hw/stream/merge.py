@@ -166,7 +166,8 @@ class MergeTree(wiring.Component):
     fan_in : int
         Largest number of inputs of a node, 2 to 8.
     depth : int
-        Depth of the queue behind each merger: 2, which is a ``Buffer``, or at least 4.
+        Depth of the queue behind each merger: 2, which is a ``Buffer``, or at least 5, where a
+        ``Fifo`` has full rate.
     steered : bool
         Inputs can be switched off, and stars say in which order they are served, as in ``Merger``.
 
@@ -194,9 +195,9 @@ class MergeTree(wiring.Component):
             raise ValueError(f"a merge tree needs at least 1 input, not {inputs!r}")
         if fan_in not in range(2, 9):
             raise ValueError(f"fan-in of a merge tree must be 2 to 8, not {fan_in!r}")
-        if depth < 2 or depth == 3:
+        if depth < 2 or depth in (3, 4):
             raise ValueError(
-                f"queues of a merge tree have a depth of 2 or at least 4, not {depth!r}"
+                f"queues of a merge tree have a depth of 2 or at least 5, not {depth!r}"
             )
         self.shape = shape
         self.inputs = inputs
