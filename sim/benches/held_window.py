@@ -31,7 +31,8 @@ class Player:
         self.inserted = 0
         self.room = False  # in the last cycle: a tuple is taken in one and stored in the next
         self.scans = deque()  # what the scans under way have to show
-        self.shown = deque([False] * LATENCY)  # whether a row is due, cycle by cycle
+        self.before = (False, False)  # whether a row was read and a scan begun in the last cycle
+        self.shown = deque([(False, False)] * (LATENCY - 1))  # whether a row is due, and the last
         self.seen = Counter()
 
     def wants(self, action):
@@ -44,7 +45,7 @@ class Player:
             for name in ("first", "first_valid", "unsent", "sent", "last_row", "scanning", "room")
         }
         pause = not quiet and self.wants("pause")
-        self.check(state, pause)
+        self.check(state)
         insert = self.room and not quiet and self.wants("insert")
         pass_on = bool(state["first_valid"]) and not quiet and self.wants("pass_on")
         remove = bool(self.sent or pass_on) and not quiet and self.wants("remove")
@@ -84,18 +85,21 @@ class Player:
         self.room = bool(state["room"] and state["last_row"]) and not pause and not insert
         COVERAGE.hit("wrap-around", self.inserted > 2 * SLOTS)
         COVERAGE.hit("all sent", self.sent and not self.unsent)
+        self.before = (bool(state["scanning"]) and not pause, scan)
         await bench.cycles(1)
         await FallingEdge(bench.dut.clk)
 
-    def check(self, state, pause):
+    def check(self, state):
         assert state["unsent"] == len(self.unsent), f"{state['unsent']} tuples are said to be here"
         assert state["sent"] == len(self.sent), f"{state['sent']} tuples are said to be sent"
         if state["first_valid"]:
             first = self.unsent[0] if self.unsent else None
             assert state["first"] == first, f"{state['first']} is to be sent, not {first}"
-        # Rows of this cycle are shown `latency` cycles later, with a mark on the last of a scan.
-        self.shown.append((state["scanning"] and not pause, state["last_row"]))
-        scanned, last = self.shown.popleft() or (0, 0)
+        # Rows are shown `latency` cycles later. A row was the last of its scan if nothing follows
+        # it, or another scan.
+        read, begun = self.before
+        self.shown.append((read, read and (begun or not state["scanning"])))
+        scanned, last = self.shown.popleft()
         slots = [self.bench.get(f"lanes__{lane}") for lane in range(LANES)]
         row = [slot["entry"] for slot in slots if slot["valid"]]
         assert scanned or not row, f"{row} is shown outside of a scan"
