@@ -105,7 +105,7 @@ class Player:
         assert scanned or not row, f"{row} is shown outside of a scan"
         self.seen.update(row)
         if scanned and last:
-            expected = self.scans.popleft()
+            expected = self.scans.popleft() if self.scans else Counter()
             assert self.seen == expected, f"a scan showed {self.seen}, not {expected}"
             self.seen = Counter()
 
