@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.cli.main import main
+from eddyline.device.cpu import CpuDevice
 from eddyline.io import write as write_module
 from eddyline.io.read import open_source
 from tests.cli.shell import EDDYLINE, eddyline, write
@@ -170,6 +171,21 @@ def test_a_signal_in_the_middle_of_writing_waits(files, tmp_path, monkeypatch, c
     assert "interrupted, what was joined is written" in capsys.readouterr().err
     monkeypatch.undo()
     assert [row["x"] for batch in open_source(str(out)) for row in batch.to_pylist()] == [1, 2, 3]
+
+
+def test_a_signal_that_breaks_a_lock_is_still_a_signal(files, tmp_path, monkeypatch, capsys):
+    """A condition that Ctrl-C strikes while it waits fails to release its lock (CPython)."""
+
+    def pull(self):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise RuntimeError("release unlocked lock") from None
+
+    monkeypatch.setattr(CpuDevice, "pull", pull)
+    assert main(["join", *files, "--on", "r.x = s.a", "-o", str(tmp_path / "out.csv")]) == 130
+    assert "interrupted, what was joined is written" in capsys.readouterr().err
 
 
 def test_late_rows_are_not_cut_in_half_either(tmp_path, monkeypatch):

@@ -36,12 +36,20 @@ class Interrupts:
 
     @contextmanager
     def welcome(self) -> Iterator[None]:
-        """Let Ctrl-C end this block."""
+        """Let Ctrl-C end this block.
+
+        A signal may strike inside a lock, whose release then fails in place of the interrupt:
+        what goes wrong after Ctrl-C is Ctrl-C.
+        """
         if self._pending:
             raise KeyboardInterrupt
         self._welcome = True
         try:
             yield
+        except Exception as error:
+            if self._pending:
+                raise KeyboardInterrupt from error
+            raise
         finally:
             self._welcome = False
 
