@@ -50,7 +50,7 @@ async def run(dut, policy, *, values, stall):
     lost = 0
     for core in range(CORES):
         bench.set("selected", core)
-        await bench.cycles(4)
+        await bench.cycles(8)
         lost += bench.get("dropped_results")
     return bench, traffic, results, dropped, lost
 

@@ -120,7 +120,7 @@ async def what_enters_meets_all_of_the_other_segment(dut, used, stall, values):
     )
     wrong = difference(results.epochs, player.epochs)
     assert not wrong, wrong
-    assert not bench.get("dropped")
+    assert not bench.get("dropped_results")
 
 
 @cocotb.test()

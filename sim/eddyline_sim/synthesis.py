@@ -32,20 +32,25 @@ from eddyline_hw.predicate import PredicatePipeline
 from eddyline_hw.splitjoin.operator import SplitJoin
 from eddyline_hw.top.pins import FewPins
 
+from .output_registers import use_output_registers
 from .placement import RESOURCES, Placement, Report
 
 __all__ = ["DESIGNS", "SynthesisError", "synthesize"]
 
-# Cores and banks stay whole until the end: registers that are copied for their fan-out sit in
-# different ones, and equal ones in one module would be merged. Enables and resets of less than
-# eight flip-flops become logic: each would bind a slice, and tear apart what belongs together.
-WHOLE = "*.core[0-9] *.core[0-9][0-9] *.bank[0-9] *.bank[0-9][0-9]"
+# Banks and relays stay whole until the end: registers that are copied for their fan-out sit in
+# different ones, and equal ones in one module would be merged. Whole cores would be no better:
+# logic could not be shared with the queues between them. Enables and resets of less than eight
+# flip-flops become logic: each would bind a slice, and tear apart what belongs together. Of the two
+# mappers the older one is taken: `abc9` looks at carry chains, too, and gives logic as many levels
+# as would fit beside the longest chain.
+WHOLE = "*.bank? *.bank?? *.relay_*"
 SCRIPT = (
     f"read_rtlil design.il; setattr -mod -set keep_hierarchy 1 {WHOLE}; "
     "synth_ecp5 -top top -run begin:map_ffs; dfflegalize -mince 8 -minsrst 8 "
     "-cell $_DFF_?_ 01 -cell $_DFF_?P?_ r -cell $_SDFF_?P?_ r "
     "-cell $_DFFE_??_ 01 -cell $_DFFE_?P??_ r -cell $_SDFFE_?P??_ r; "
-    f"synth_ecp5 -top top -run map_ffs:; setattr -mod -unset keep_hierarchy {WHOLE}; "
+    "synth_ecp5 -top top -run map_ffs:map_luts; abc -lut 4:7 -dress; clean; "
+    f"synth_ecp5 -top top -run map_cells:; setattr -mod -unset keep_hierarchy {WHOLE}; "
     "flatten; opt_clean; write_json netlist.json; tee -q -o cells.json stat -json"
 )
 DEVICES = {
@@ -117,16 +122,19 @@ def synthesize(
             label=f"{name}: yosys",
             say=say,
         )
+    mapped = json.loads((store / "netlist.json").read_text())
+    use_output_registers(mapped)
+    netlist = json.dumps(mapped)
     options = [f"--{device}", "--package", package, "--speed", str(speed)]
     options += ["--freq", f"{target_mhz:g}", "--timing-allow-fail", "--lpf-allow-unconstrained"]
 
     def place(seed):
-        found = store / f"{_digest(tools[1], *options, seed)}.json"
+        found = store / f"{_digest(tools[1], netlist, *options, seed)}.json"
         if not found.exists():
             files = ["--json", "netlist.json", "--report", "report.json"]
             _run(
                 [nextpnr, *options, *files, "--seed", str(seed)],
-                inputs={"netlist.json": (store / "netlist.json").read_text()},
+                inputs={"netlist.json": netlist},
                 keep={"report.json": found},
                 label=f"{name}: seed {seed}",
                 say=say,

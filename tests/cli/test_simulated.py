@@ -35,6 +35,14 @@ def test_the_gateware_gives_what_the_definition_gives(streams, tmp_path, order, 
     assert order == "outer" or simulated == right
 
 
+@pytest.mark.parametrize("kind", ["handshake?", "handshake?chain=asynchronous&", "splitjoin?"])
+def test_a_predicate_may_be_never_true(streams, kind):
+    streams[streams.index("--on") + 1] = "r.x = s.a AND FALSE"
+    done = eddyline(*streams, "--device", f"sim:{kind}cores=3&comparators=2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ['"x","a"']
+
+
 def test_cycles_are_counted_and_scaled_to_a_clock(streams, tmp_path):
     done = eddyline(
         *streams, "--device", "sim:handshake?cores=2&comparators=2", "--clock", "130MHz",

@@ -14,7 +14,7 @@ from eddyline_hw.stream.contract import ContractChecker
 from tests.formal.trace import table
 from tests.hw.bench import stream_ports
 
-__all__ = ["anyconst", "bench", "check", "obey"]
+__all__ = ["anyconst", "bench", "check", "obey", "opened"]
 
 LIMIT = (
     600  # seconds for a tool, far beyond what a proof may take; the first call of Yosys needs 80
@@ -39,6 +39,13 @@ def bench(dut, *, submodule=None):
         obey(m, name, port, assume=port.signature.members["valid"].flow is wiring.In)
     free = [value for _, member, value in dut.signature.flatten(dut) if member.flow is wiring.In]
     return m, [clock.clk, *free]
+
+
+def opened(component):
+    """Elaborate a component now, so that a proof can look inside; return its module."""
+    module = component.elaborate(None)
+    component.elaborate = lambda platform: module
+    return module
 
 
 def obey(m, name, port, *, assume):

@@ -46,7 +46,7 @@ def numbered(dut):
     return m, [clock.clk, edges, dut.i.valid, dut.o.ready]
 
 
-@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("depth", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_nothing_is_lost_doubled_or_overtaken(depth):
     m, free = numbered(AsyncFifo(BITS, depth=depth, o_domain="merge"))
     check(m, free, depth=STEPS)

@@ -29,7 +29,9 @@ def claims(dut):
     return m, free, module.submodules.arbiter, valid, waited, waiting, passed
 
 
-@pytest.mark.parametrize("ways", [2, 3, 5, 8])
+@pytest.mark.parametrize(
+    "ways", [3, 8, *(pytest.param(ways, marks=pytest.mark.slow) for ways in (2, 5))]
+)
 def test_merger_wastes_no_cycle_and_starves_no_input(ways):
     dut = Merger(1, ways=ways)
     m, free, arbiter, valid, waited, waiting, passed = claims(dut)

@@ -1,29 +1,20 @@
 # amaranth: UnusedElaboratable=no
-"""The blocks under their benches, at the sizes the tests use."""
+"""The blocks of streams and of handshake join under their benches, at the sizes of the tests."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from unittest import mock
 
-from amaranth import Module
 from amaranth.lib import data, wiring
 
-from eddyline.plan import Window, in_rows
 from eddyline_hw import window as windows
 from eddyline_hw.handshake import asynchronous, matcher
 from eddyline_hw.handshake import held_window as held_windows
 from eddyline_hw.handshake import lockstep as locksteps
 from eddyline_hw.handshake import lockstep_core as cores
 from eddyline_hw.handshake import operator as operators
-from eddyline_hw.splitjoin import combiner as combiners
-from eddyline_hw.splitjoin import core as split_cores
-from eddyline_hw.splitjoin import matcher as split_matchers
-from eddyline_hw.splitjoin import operator as split_operators
-from eddyline_hw.splitjoin import region as regions
-from eddyline_hw.splitjoin import switch as switches
-from eddyline_hw.splitjoin.precision import Precision, order_settings
 from eddyline_hw.stream import arbiter as arbiters
 from eddyline_hw.stream import broadcast as broadcasts
 from eddyline_hw.stream import buffer as buffers
@@ -31,18 +22,18 @@ from eddyline_hw.stream import crossing as crossings
 from eddyline_hw.stream import fifo as fifos
 from eddyline_hw.stream import mailbox as mailboxes
 from eddyline_hw.stream import merge as merges
+from eddyline_hw.stream import tickets
 from sim.benches.run import run_bench
 from sim.benches.stalls import stalling_queues
 from tests.hw.handshake.joins import band_plan
 
 __all__ = [
-    "Block", "admission", "arbiter", "async_chain", "broadcast_tree", "buffer", "combiner", "core",
-    "crossing", "fifo", "held_window", "lockstep_chain", "mailbox", "merge_tree", "merger",
-    "operator", "split_join", "split_join_time", "steered_merger", "steered_tree", "window",
+    "Block", "admission", "arbiter", "async_chain", "broadcast_tree", "buffer", "core", "crossing",
+    "fifo", "held_window", "lockstep_chain", "mailbox", "merge_tree", "merger", "operator",
+    "replaced", "ticket_queue", "window",
 ]  # fmt: skip
 
 PLAIN = data.StructLayout({"way": 4, "number": 8})
-STEERED = data.StructLayout({"star": 1, "ordered": 1, "way": 4, "number": 8})
 PUNCTUATED = data.StructLayout({"star": 1, "way": 4, "number": 8})
 
 
@@ -89,6 +80,20 @@ def buffer(*, module=buffers):
     return Block(module.Buffer(12), "fifo", {"capacity": 2, "counted": False})
 
 
+def ticket_queue(*, flight, lag, depth=16, module=tickets, **classes):
+    """Make a queue of tickets with bodies of more than one slice."""
+    parts = partial(replaced, module, classes)
+    with parts():
+        component = module.TicketQueue(4, 40, depth=depth, flight=flight, lag=lag)
+    parameters = {
+        "depth": depth,
+        "flight": flight,
+        "lag": lag,
+        "latency": component.latency,
+    }
+    return Block(component, "tickets", parameters, parts)
+
+
 def crossing(*, module=crossings):
     return Block(module.AsyncFifo(8, depth=4, o_domain="merge"), "crossing")
 
@@ -102,17 +107,7 @@ def merge_tree(inputs, *, fan_in, depth=2, bound, module=merges, **classes):
     """Make a merge tree; ``bound`` is the product of the largest groups of its levels."""
     component = module.MergeTree(PUNCTUATED, inputs=inputs, fan_in=fan_in, depth=depth)
     parameters = {"ways": inputs, "stars": True, "bound": bound}
-    return Block(component, "merge", parameters, partial(_replaced, module, classes))
-
-
-def steered_merger(ways, *, module=merges):
-    component = module.Merger(STEERED, ways=ways, steered=True)
-    return Block(component, "steered", {"ways": ways, "levels": 1})
-
-
-def steered_tree(inputs, *, fan_in, module=merges):
-    component = module.MergeTree(STEERED, inputs=inputs, fan_in=fan_in, steered=True)
-    return Block(component, "steered", {"ways": inputs, "levels": component.levels})
+    return Block(component, "merge", parameters, partial(replaced, module, classes))
 
 
 def broadcast_tree(outputs, *, fan_out, module=broadcasts):
@@ -165,7 +160,7 @@ def _chain(component, bench, sizes, **options):
 
 
 def lockstep_chain(*, window="auto", module=locksteps, **classes):
-    with _replaced(module, classes):
+    with replaced(module, classes):
         component = module.LockstepChain(
             band_plan(), cores=3, window_r=8, window_s=6, lanes=2, window=window
         )
@@ -174,7 +169,7 @@ def lockstep_chain(*, window="auto", module=locksteps, **classes):
 
 def async_chain(*, as_printed=False, stalls=True, module=asynchronous, **classes):
     """Make an asynchronous chain, all of whose queues stall at random unless told otherwise."""
-    with _replaced(module, classes):
+    with replaced(module, classes):
         component = module.AsyncChain(
             band_plan(), cores=3, window_r=5, window_s=4, lanes=2, as_printed=as_printed
         )
@@ -195,7 +190,7 @@ def core(*, window="auto", module=cores, **classes):
     # The player stops one cycle after the throttle; until then rows are under way in the windows
     # and comparators, and the step in progress has some left.
     margin = 3 + 10
-    with _replaced(module, classes):
+    with replaced(module, classes):
         component = module.LockstepCore(
             band_plan(),
             segment_r=segments["r"],
@@ -219,120 +214,13 @@ def admission(kind, **classes):
         "lockstep": (locksteps, "LockstepChain"),
         "asynchronous": (asynchronous, "AsyncChain"),
     }[kind]
-    with _replaced(module, classes):
+    with replaced(module, classes):
         component = getattr(module, name)(band_plan(), cores=2, window_r=6, window_s=6, lanes=3)
     return _chain(component, "admission", [(6, 5)])
 
 
-ORDERS = [
-    (Precision.NONE, 1),
-    (Precision.OUTER, 1),
-    (Precision.OUTER, 5),
-    (Precision.INNER, 1),
-    (Precision.INNER, 2),
-    (Precision.INNER, 64),
-]
-
-
-class Hung(split_cores.SplitCore):
-    """A core that takes nothing and offers garbage."""
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules += [*self.regions.values(), self.sequencer, self.matcher]
-        m.d.comb += [port.valid.eq(1) for port in self.o]
-        return m
-
-
-def split_join(*, stalls=False, hung=(), module=split_operators, core=split_cores, **classes):
-    """Make an operator whose trees have two levels.
-
-    With ``stalls`` all queues and buffers inside stall at random, those at the root and at the
-    leaves of the trees among them. Cores in ``hung`` do.
-    """
-    replaced = partial(_replaced_anywhere, module, core, classes)
-    with replaced():
-        component = module.SplitJoin(
-            band_plan(), cores=3, window_r=27, window_s=24, lanes=2, fan_in=2, fan_out=2
-        )
-    for number in hung:
-        component.core[number].__class__ = Hung
-    sizes = [(27, 24), (8, 6), (7, 5), (3, 4), (2, 24), (1, 1)]
-    parameters = {
-        "plan": component.plan.to_json(),
-        "cores": component.cores,
-        "stalls": stalls,
-        "hung": list(hung),
-        "settings": [
-            {"rows": {"r": r, "s": s}, "values": _windows(component.settings(r, s))}
-            for r, s in sizes
-        ],
-        "orders": _orders(),
-    }
-    around = partial(_stalling_split_join, module, core) if stalls else replaced
-    return Block(component, "splitjoin", parameters, around)
-
-
-def split_join_time(*, timed="rs", module=split_operators, core=split_cores, **classes):
-    """Make an operator over windows of time; a side not ``timed`` has a window without an end."""
-    windows = {side: Window("time" if side in timed else "unbounded", 1) for side in "rs"}
-    plan = replace(band_plan(), window_r=windows["r"], window_s=windows["s"], timed=True)
-    replaced = partial(_replaced_anywhere, module, core, classes)
-    with replaced():
-        component = module.SplitJoin(
-            in_rows(plan, 1), cores=2, window_r=16, window_s=12, lanes=2, fan_in=2, fan_out=2
-        )
-    kept = "".join(side for side in "rs" if side not in timed)
-    settings = []
-    for r, s in [(16, 12), (11, 9), (4, 5)]:
-        values = component.settings(r, s, keep_r="r" in kept, keep_s="s" in kept)
-        # All slots are used, so a capacity is rounded up.
-        rows = {side: -(-size // 2) * 2 for side, size in (("r", r), ("s", s))}
-        settings.append({"rows": rows, "values": _windows(values)})
-    parameters = {
-        "plan": component.plan.to_json(),
-        "cores": component.cores,
-        "timed": timed,
-        "kept": kept,
-        "rows": min(component.rows("r", 16), component.rows("s", 12)),
-        "settings": settings,
-        "orders": [one for one in _orders() if one[:2] != ("INNER", 64)],
-    }
-    return Block(component, "splitjoin_time", parameters, replaced)
-
-
-def _windows(settings):
-    return {
-        name: value for name, value in settings.items() if name not in order_settings(*ORDERS[0])
-    }
-
-
-def _orders():
-    return [(mode.name, every, order_settings(mode, every)) for mode, every in ORDERS]
-
-
 @contextmanager
-def _replaced_anywhere(module, core, classes):
-    """Let operator, cores and regions make their parts from other classes."""
-    classes = classes | {"SplitCore": core.SplitCore}
-    with ExitStack() as stack:
-        for owner in (module, core, regions):
-            own = {name: one for name, one in classes.items() if hasattr(owner, name)}
-            stack.enter_context(_replaced(owner, own))
-        yield
-
-
-def _stalling_split_join(*modules):
-    parts = (split_matchers, switches, combiners, broadcasts, merges)
-    return stalling_queues(*modules, *parts, buffers=True)
-
-
-def combiner(*, module=combiners):
-    return Block(module.Combiner(band_plan()), "combiner")
-
-
-@contextmanager
-def _replaced(module, classes):
+def replaced(module, classes):
     """Let ``module`` make its parts from other classes, for a mutant of a part."""
     with ExitStack() as stack:
         for name, replacement in classes.items():

@@ -27,6 +27,11 @@ def test_queue_between_clocks():
     blocks.crossing().run()
 
 
+@pytest.mark.parametrize(("flight", "lag"), [(0, 0), (3, 2)])
+def test_queue_of_tickets(flight, lag):
+    blocks.ticket_queue(flight=flight, lag=lag).run()
+
+
 @pytest.mark.parametrize(("ways", "stars"), [(3, False), (8, True)])
 def test_merger(ways, stars):
     blocks.merger(ways, stars=stars).run()
@@ -38,15 +43,6 @@ def test_merger(ways, stars):
 )
 def test_merge_tree(inputs, fan_in, depth, bound):
     blocks.merge_tree(inputs, fan_in=fan_in, depth=depth, bound=bound).run()
-
-
-def test_steered_merger():
-    blocks.steered_merger(3).run()
-
-
-@pytest.mark.parametrize(("inputs", "fan_in"), [(5, 2), pytest.param(9, 8, marks=pytest.mark.slow)])
-def test_steered_tree(inputs, fan_in):
-    blocks.steered_tree(inputs, fan_in=fan_in).run()
 
 
 @pytest.mark.parametrize(("outputs", "fan_out"), [(3, 4), (5, 2)])
@@ -88,21 +84,3 @@ def test_operator(chain):
 @pytest.mark.parametrize("chain", ["lockstep", "asynchronous"])
 def test_admission(chain):
     blocks.admission(chain).run()
-
-
-@pytest.mark.parametrize("stalls", [False, True])
-def test_split_join(stalls):
-    blocks.split_join(stalls=stalls).run()
-
-
-def test_split_join_with_a_core_that_hangs():
-    blocks.split_join(hung=[1]).run()
-
-
-@pytest.mark.parametrize("timed", ["rs", pytest.param("r", marks=pytest.mark.slow)])
-def test_split_join_over_time(timed):
-    blocks.split_join_time(timed=timed).run()
-
-
-def test_combiner():
-    blocks.combiner().run()

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from eddyline.errors import MachineError
 from eddyline_hw.top.pins import FewPins
 from eddyline_sim import synthesis
-from eddyline_sim.synthesis import DESIGNS, SynthesisError, synthesize
+from eddyline_sim.synthesis import SynthesisError, synthesize
 
 
 class Offset(wiring.Component):
@@ -209,13 +209,3 @@ def test_the_command_lists_its_designs_for_a_wrong_name(capsys):
     with pytest.raises(SystemExit, match="2"):
         synthesis.main(["bnad"])
     assert "no design called 'bnad' (known: band-32-stages-1" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("design", "megahertz"), [("handshake-lockstep-4", 150), ("handshake-asynchronous-4", 170)]
-)
-def test_chains_are_as_fast_as_promised(design, megahertz):
-    """Median of three placements; what ``make synth`` has placed is not placed again."""
-    report = synthesize(DESIGNS[design](), name=design, seeds=(1, 2, 3), jobs=2)
-    assert report.fmax["sync"] >= megahertz, report.text()

@@ -339,7 +339,7 @@ class SimulatedDevice(ABC):
         self._unread_cycles = 0
         for core in range(self.cores):
             self._simulation.set("selected", core)
-            self._simulation.step(4)
+            self._simulation.step(8)  # the setting and the counters pass registers
             for name in self.core_counters:
                 self._add_up(name, core)
             self._peak = max(self._peak, self._simulation.get("peak"))

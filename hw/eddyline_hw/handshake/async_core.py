@@ -57,7 +57,7 @@ class AsyncCore(wiring.Component):
         No tuple of R, of S, may ever leave.
     overflow : ``Out(1)``
         A tuple left while still young.
-    shed, o, dropped, comparisons, peak
+    shed, o, dropped_results, comparisons, peak
         See :class:`eddyline_hw.handshake.matcher.Matcher`.
     """
 
@@ -109,7 +109,7 @@ class AsyncCore(wiring.Component):
                 "overflow": Out(1),
                 "shed": In(1),
                 "o": Out(stream.Signature(result_layout(plan, carried))),
-                "dropped": Out(32),
+                "dropped_results": Out(32),
                 "comparisons": Out(32),
                 "peak": Out(self.matcher.peak.shape()),
             }
@@ -177,7 +177,7 @@ class AsyncCore(wiring.Component):
         wiring.connect(m, matcher.o, wiring.flipped(self.o))
         m.d.comb += [
             matcher.shed.eq(self.shed),
-            self.dropped.eq(matcher.dropped),
+            self.dropped_results.eq(matcher.dropped),
             self.comparisons.eq(matcher.comparisons),
             self.peak.eq(matcher.peak),
         ]

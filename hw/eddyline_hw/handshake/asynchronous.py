@@ -8,9 +8,9 @@ from eddyline_hw.handshake.admission import Policy
 from eddyline_hw.handshake.async_core import MOST_SENT, SLACK, AsyncCore
 from eddyline_hw.handshake.geometry import Segments, require_fit
 from eddyline_hw.handshake.link import link_layout
-from eddyline_hw.handshake.readout import read_out
 from eddyline_hw.handshake.source import Source
 from eddyline_hw.layouts import message_layout, result_layout
+from eddyline_hw.readout import read_out
 from eddyline_hw.stream.mailbox import Mailbox
 from eddyline_hw.window import MOST_ROWS_IN_LUTRAM
 
@@ -158,5 +158,5 @@ class AsyncChain(wiring.Component):
             wiring.connect(m, core.o, wiring.flipped(self.o[position]))
         m.d.sync += self.overflow.eq(self.core[0].overflow | self.core[-1].overflow)
 
-        read_out(m, self)
+        read_out(m, self, ("dropped_results", "comparisons", "peak"), self.core)
         return m

@@ -8,8 +8,8 @@ from eddyline_hw.handshake.admission import Admission, Policy
 from eddyline_hw.handshake.geometry import Segments, require_fit
 from eddyline_hw.handshake.lockstep_core import LockstepCore
 from eddyline_hw.handshake.overflow import OverflowGuard
-from eddyline_hw.handshake.readout import read_out
 from eddyline_hw.layouts import message_layout, result_layout
+from eddyline_hw.readout import read_out
 from eddyline_hw.stream.registered import gather, tell, tree_depth
 
 __all__ = ["LockstepChain"]
@@ -217,5 +217,5 @@ class LockstepChain(wiring.Component):
             guards.append(guard.overflow)
         m.d.sync += self.overflow.eq(guards[0] | guards[1])
 
-        read_out(m, self)
+        read_out(m, self, ("dropped_results", "comparisons", "peak"), self.core)
         return m

@@ -61,7 +61,7 @@ class LockstepCore(wiring.Component):
         Place of the last slot in use of each segment.
     r_in, s_in, r_out, s_out
         What moves to and from the neighbours, taken in the cycle after ``step``.
-    shed, throttle, o, dropped, comparisons, peak
+    shed, throttle, o, dropped_results, comparisons, peak
         See :class:`eddyline_hw.handshake.matcher.Matcher`.
     """
 
@@ -91,7 +91,7 @@ class LockstepCore(wiring.Component):
                 "shed": In(1),
                 "throttle": Out(1),
                 "o": Out(stream.Signature(result_layout(plan, carried))),
-                "dropped": Out(32),
+                "dropped_results": Out(32),
                 "comparisons": Out(32),
                 "peak": Out(self.matcher.peak.shape()),
             }
@@ -165,7 +165,7 @@ class LockstepCore(wiring.Component):
         m.d.comb += [
             matcher.shed.eq(self.shed),
             self.throttle.eq(matcher.throttle),
-            self.dropped.eq(matcher.dropped),
+            self.dropped_results.eq(matcher.dropped),
             self.comparisons.eq(matcher.comparisons),
             self.peak.eq(matcher.peak),
         ]

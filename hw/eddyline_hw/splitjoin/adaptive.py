@@ -52,8 +52,13 @@ class AdaptiveInterval(wiring.Component):
         m.d.sync += [much.eq(waited > self.period // 8), none.eq(waited == 0)]
         with m.If(decides):
             m.d.sync += [busy.eq(self.offered), waited.eq(self.waits)]
-            with m.If(much & (self.interval != self.most)):
-                m.d.sync += self.interval.eq(self.interval << 1)
-            with m.Elif(none & busy & (self.interval != 1)):
-                m.d.sync += self.interval.eq(self.interval >> 1)
+        doubles, halves = Signal(), Signal()
+        m.d.sync += [
+            doubles.eq(decides & much & (self.interval != self.most)),
+            halves.eq(decides & ~much & none & busy & (self.interval != 1)),
+        ]
+        with m.If(doubles):
+            m.d.sync += self.interval.eq(self.interval << 1)
+        with m.Elif(halves):
+            m.d.sync += self.interval.eq(self.interval >> 1)
         return m

@@ -1,18 +1,19 @@
 """Two streams of results into one."""
 
-from amaranth import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.splitjoin.layouts import item_layout, joined_layout, record_layout
-from eddyline_hw.stream.buffer import Buffer
+from eddyline_hw.splitjoin.layouts import item_layout, joined_layout, pair_layout, record_layout
+from eddyline_hw.stream.preview import foretold
 
 __all__ = ["Combiner", "leave"]
 
 
-def leave(m, item, port):
-    """Show at ``port`` what of an item is for the outside."""
-    m.d.comb += [port[name].eq(item[name]) for name, _ in port.shape()]
+def leave(m, item, pair, port):
+    """Show at ``port`` what of an item and its pair is for the outside."""
+    for name, _ in port.shape():
+        m.d.comb += port[name].eq(item[name] if name in dict(item.shape()) else pair[name])
 
 
 class Combiner(wiring.Component):
@@ -20,7 +21,7 @@ class Combiner(wiring.Component):
 
     For a record of one side, all of that side's stream up to a final star is passed on. With
     ``both``, the two streams are merged, fairly, until both show a star: these leave as one. One
-    item per cycle, also from one record to the next; latency is two cycles.
+    item per cycle, also from one record to the next.
 
     Parameters
     ----------
@@ -31,75 +32,85 @@ class Combiner(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(item_layout(plan, carried))).array(2)``
-        Results of R arrivals, of S arrivals.
-    records : ``In(stream.Signature(record_layout()))``
+    i : ``In(foretold(item_layout())).array(2)``
+        Results of R arrivals, of S arrivals; without a star while nothing is on offer.
+    pairs : ``In(pair_layout(plan, carried)).array(2)``
+        What belongs to the items on offer two cycles ago.
+    records : ``In(foretold(record_layout()))``
         What to do, in the order of arrivals.
-    o : ``Out(stream.Signature(joined_layout(plan, carried)))``
-        From flip-flops. Hidden stars are left out.
+    room : ``In(1)``
+        The combined item can be sent.
+    push, joined : Out
+        It, four cycles later, from flip-flops. Hidden stars are left out.
     """
+
+    flight = 4
 
     def __init__(self, plan, *, carried=()):
         self.plan = plan
-        self.carried = tuple(carried)
         super().__init__(
             {
-                "i": In(stream.Signature(item_layout(plan, carried))).array(2),
-                "records": In(stream.Signature(record_layout())),
-                "o": Out(stream.Signature(joined_layout(plan, carried))),
+                "i": In(foretold(item_layout())).array(2),
+                "pairs": In(pair_layout(plan, carried)).array(2),
+                "records": In(foretold(record_layout())),
+                "room": In(1),
+                "push": Out(1),
+                "joined": Out(joined_layout(plan, carried)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
 
-        m.submodules.buffer = buffer = Buffer(self.o.p.shape())
-        wiring.connect(m, buffer.o, wiring.flipped(self.o))
-
-        record, serving = Signal(record_layout()), Signal()
+        # All is decided by what is on offer in the next cycle, when it takes effect.
+        record, serving = self.records.ahead, self.records.coming
+        taken, done = Signal(2), Signal()  # what is taken in this cycle, and whether a record is
         after_r = Signal()  # the last result of a group was R's: the next is S's, if there is one
-        here, stars, heads, taken = (Signal(2, name=n) for n in ("here", "stars", "heads", "taken"))
-        free, ends = Signal(), Signal()
+        m.d.comb += [self.records.ready.eq(done), Cat(p.ready for p in self.i).eq(taken)]
+        was_r = Mux(taken.any(), taken[0], after_r)
+        m.d.sync += after_r.eq(was_r)
+
+        stars, heads, finals, takes = (
+            Signal(2, name=name) for name in ("stars", "heads", "finals", "takes")
+        )
+        ends = Signal()
         for side, port in enumerate(self.i):
             m.d.comb += [
-                here[side].eq(port.valid & serving),
-                stars[side].eq(here[side] & port.p.star),
-                heads[side].eq(here[side] & ~port.p.star),
-                port.ready.eq(taken[side] & free),
+                stars[side].eq(port.ahead.star),
+                heads[side].eq(port.coming & ~port.ahead.star),
+                finals[side].eq(stars[side] & port.ahead.final),
             ]
         with m.If(record.both):
-            with m.If(stars.all()):
-                m.d.comb += [taken.eq(0b11), ends.eq(1)]
-            with m.Else():
-                m.d.comb += [
-                    taken[0].eq(heads[0] & ~(after_r & heads[1])),
-                    taken[1].eq(heads[1] & (after_r | ~heads[0])),
-                ]
+            m.d.comb += [
+                ends.eq(stars.all()),
+                takes[0].eq(ends | (heads[0] & ~(was_r & heads[1]))),
+                takes[1].eq(ends | (heads[1] & (was_r | ~heads[0]))),
+            ]
         with m.Else():
-            for side, port in enumerate(self.i):
-                with m.If(record.side == side):
-                    m.d.comb += [
-                        taken[side].eq(here[side]),
-                        ends.eq(stars[side] & port.p.final),
-                    ]
+            m.d.comb += [
+                ends.eq(Mux(record.side, finals[1], finals[0])),
+                takes[0].eq(~record.side & self.i[0].coming),
+                takes[1].eq(record.side & self.i[1].coming),
+            ]
+        goes = serving & self.room
+        m.d.sync += [taken.eq(takes & goes.replicate(2)), done.eq(ends & goes)]
 
-        m.d.comb += self.records.ready.eq(~serving | (ends & free))
-        with m.If(self.records.ready):
-            m.d.sync += [serving.eq(self.records.valid), record.eq(self.records.p)]
-        with m.If(free & (taken != 0)):
-            m.d.sync += after_r.eq(taken[0])
-
-        # Both heads are copied, and which of them counts is a flip-flop: nothing wide waits for
-        # the decision.
-        copies = [Signal.like(port.payload, name=f"copy{n}") for n, port in enumerate(self.i)]
-        valid, from_s = Signal(), Signal()
-        m.d.comb += free.eq(~valid | buffer.i.ready)
-        with m.If(free):
-            hidden = self.i[0].p.hidden & taken.all()
-            m.d.sync += [valid.eq((taken != 0) & ~hidden), from_s.eq(~taken[0])]
-            m.d.sync += [copy.eq(port.payload) for copy, port in zip(copies, self.i, strict=True)]
-        m.d.comb += buffer.i.valid.eq(valid)
-        chosen = Signal.like(copies[0], name="chosen")
-        m.d.comb += chosen.eq(Mux(from_s, copies[1], copies[0]))
-        leave(m, chosen, buffer.i.p)
+        valid, from_s, item = Signal(), Signal(), Signal(item_layout())
+        shown = [port.payload for port in self.i]
+        m.d.sync += [
+            valid.eq(taken.any() & ~(taken.all() & shown[0].hidden)),
+            from_s.eq(~taken[0]),
+            item.eq(Mux(taken[0], *shown)),
+        ]
+        wait, waiting, of_s = Signal(), Signal(item_layout()), Signal()
+        m.d.sync += [wait.eq(valid), waiting.eq(item), of_s.eq(from_s)]
+        # A result is of the side of its stream; a star says itself what it closes.
+        pair, combined = Signal.like(self.pairs[0]), Signal(self.joined.shape())
+        m.d.comb += pair.eq(Mux(of_s, self.pairs[1], self.pairs[0]))
+        leave(m, waiting, pair, combined)
+        m.d.sync += [
+            self.push.eq(wait),
+            self.joined.eq(combined),
+            self.joined.side.eq(Mux(waiting.star, waiting.side, of_s)),
+        ]
         return m

@@ -1,22 +1,20 @@
 """One core: a share of both windows, and the comparators that both use."""
 
-from amaranth import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.splitjoin.layouts import item_layout, packet_layout
+from eddyline_hw.layouts import entry_layout
+from eddyline_hw.splitjoin.layouts import item_layout, packet_layout, pair_layout
 from eddyline_hw.splitjoin.matcher import PunctuatedMatcher
 from eddyline_hw.splitjoin.region import Region
 from eddyline_hw.splitjoin.sequencer import Sequencer
-from eddyline_hw.splitjoin.switch import Switch
-from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
+from eddyline_hw.stream.room import RoomQueue
+from eddyline_hw.stream.tickets import TicketQueue
 from eddyline_hw.window.signature import place_layout
 
 __all__ = ["SplitCore"]
-
-QUEUE_DEPTH = 16
-# Cycles from a row in the queue of hits to the sequencer's stop.
-STOP_DELAY = 4
 
 
 class SplitCore(wiring.Component):
@@ -37,6 +35,8 @@ class SplitCore(wiring.Component):
         Comparators.
     stages : int
         Registers inside the predicate.
+    flight : int
+        Cycles from a look at ``room`` to the packet that comes of it.
     memory : str
         See :class:`eddyline_hw.splitjoin.region.Region`.
     carried : iterable of str
@@ -44,21 +44,47 @@ class SplitCore(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(packet_layout(plan)))``
-    o : ``Out(stream.Signature(item_layout(plan, carried))).array(2)``
-        Results of arriving R tuples, of arriving S tuples, and stars.
+    push, packet : In
+        A packet comes in this cycle.
+    entry : ``In(entry_layout(plan))``
+        The tuple of the packet that came in the last cycle.
+    room : ``Out(1)``
+        Another packet may be sent here.
+    taken : ``In(2)``
+        There is room for results of R arrivals, of S arrivals.
+    sends : ``Out(2)``
+        An item comes in this cycle for the stream of R arrivals, of S arrivals; from flip-flops,
+        like what belongs to it.
+    item : ``Out(item_layout())``
+        A result or a star.
+    pair : ``Out(pair_layout(plan, carried))``
+        What belongs to the item of the last cycle.
     last_r, last_s, young_from_r, young_from_s : In
         Settings of the regions.
     keep : ``In(2)``
         No tuple of R, of S, may ever be overwritten.
     overflow : ``Out(1)``
-        A tuple was overwritten that had to stay.
+        A tuple was overwritten that had to stay, or a queue was overrun.
     comparisons, busy, peak : Out
         Pairs compared, cycles in which the comparators had a row, most rows with hits queued.
     """
 
+    flight = PunctuatedSerializer.flight + 1  # from `taken` to an item
+    lag = PunctuatedSerializer.lag - 1
+
     def __init__(
-        self, plan, *, position, cores, slots_r, slots_s, lanes, stages, memory="auto", carried=()
+        self,
+        plan,
+        *,
+        position,
+        cores,
+        slots_r,
+        slots_s,
+        lanes,
+        stages,
+        flight,
+        memory="auto",
+        carried=(),
     ):
         self.regions = {
             side: Region(
@@ -75,16 +101,26 @@ class SplitCore(wiring.Component):
         self.plan = plan
         self.lanes = lanes
         self.carried = tuple(carried)
-        self.sequencer = Sequencer(plan, rows=max(one.rows for one in self.regions.values()))
-        # Rows between the sequencer and the queue when it is told to stop, and while it is told.
-        margin = 1 + Region.latency + 1 + stages + 1 + STOP_DELAY
+        # While packets come that were sent for after a stop, there must be some to work on: they
+        # take two cycles each, or there would have been no stop.
+        depth = max(16, 1 << (flight + flight // 2 + RoomQueue.BEHIND + 2).bit_length())
+        self.queue = TicketQueue(
+            packet_layout(), entry_layout(plan), depth=depth, flight=flight, lag=1
+        )
+        self.sequencer = Sequencer(rows=max(one.rows for one in self.regions.values()))
         self.matcher = PunctuatedMatcher(
-            plan, lanes=lanes, margin=margin, stages=stages, carried=carried
+            plan, lanes=lanes, flight=2 + Region.latency, stages=stages, carried=carried
         )
         super().__init__(
             {
-                "i": In(stream.Signature(packet_layout(plan))),
-                "o": Out(stream.Signature(item_layout(plan, carried))).array(2),
+                "push": In(1),
+                "packet": In(packet_layout()),
+                "entry": In(entry_layout(plan)),
+                "room": Out(1),
+                "taken": In(2),
+                "sends": Out(2),
+                "item": Out(item_layout()),
+                "pair": Out(pair_layout(plan, carried)),
                 **{
                     f"last_{side}": In(place_layout(one.slots, one.width))
                     for side, one in self.regions.items()
@@ -102,25 +138,17 @@ class SplitCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        m.submodules.queue = queue = Fifo(self.i.p.shape(), depth=QUEUE_DEPTH)
+        m.submodules.queue = queue = self.queue
         m.submodules.sequencer = sequencer = self.sequencer
-        m.submodules.matcher = matcher = self.matcher
-        m.submodules.switch = switch = Switch(self.plan, carried=self.carried)
-        wiring.connect(m, wiring.flipped(self.i), queue.i)
+        m.submodules.matcher = self.matcher
+        m.d.comb += [
+            queue.push.eq(self.push),
+            queue.head.eq(self.packet),
+            queue.body.eq(self.entry),
+            self.room.eq(queue.room),
+            sequencer.hold.eq(~self.matcher.room),
+        ]
         wiring.connect(m, queue.o, sequencer.i)
-        wiring.connect(m, matcher.o, switch.i)
-        for inner, outer in zip(switch.o, self.o, strict=True):
-            wiring.connect(m, inner, wiring.flipped(outer))
-
-        hold = Signal()
-        m.d.sync += hold.eq(matcher.throttle)
-        m.d.comb += sequencer.hold.eq(hold)
-        packet = sequencer.packet
-        now = Signal(64)
-        if any(region.timed for region in self.regions.values()):
-            for number, side in enumerate("rs"):
-                with m.If(sequencer.arrives[number]):
-                    m.d.sync += now.eq(packet.entry[side].words.when)
         for number, (side, region) in enumerate(self.regions.items()):
             m.submodules[f"region_{side}"] = region
             m.d.comb += [
@@ -128,30 +156,42 @@ class SplitCore(wiring.Component):
                 region.young_from.eq(getattr(self, f"young_from_{side}")),
                 region.keep.eq(self.keep[number]),
                 region.clear.eq(sequencer.clear),
-                region.arrive.eq(sequencer.arrives[number] & ~hold),
-                region.entering.eq(packet.entry[side]),
-                region.step.eq(sequencer.present & ~hold),
+                region.arrive.eq(sequencer.arrives[number]),
+                region.entering.eq(queue.follows[side]),
+                region.step.eq(sequencer.step),
                 region.row.eq(sequencer.row),
                 region.first.eq(sequencer.first),
                 region.ends.eq(sequencer.ends),
-                region.inner.eq(packet.inner & packet.tuple),
-                region.log.eq(packet.log),
-                region.now.eq(now),
+                region.inner.eq(sequencer.packet.inner & sequencer.packet.tuple),
+                region.log.eq(sequencer.packet.log),
                 getattr(sequencer, f"last_{side}").eq(region.last.row),
-                getattr(sequencer, f"start_{side}").eq(region.start),
-                getattr(sequencer, f"begin_{side}").eq(region.begin),
-                getattr(sequencer, f"reach_{side}").eq(region.reach),
             ]
+            flags = ("start_last", "begin_last", "sole", "pair", "triple", "only")
+            for name in ("start", "begin", "reach", *flags):
+                m.d.comb += getattr(sequencer, f"{name}_{side}").eq(getattr(region, name))
+        self._tell_time(m)
+        self._compare(m)
+        self._send(m)
+        return m
 
-        # What goes with a row waits for the row to be read.
+    def _tell_time(self, m):
+        if not any(region.timed for region in self.regions.values()):
+            return
+        now, arrived = Signal(64), Signal(2)
+        m.d.sync += arrived.eq(self.sequencer.arrives)
+        for number, (side, region) in enumerate(self.regions.items()):
+            with m.If(arrived[number]):
+                m.d.sync += now.eq(self.queue.follows[side].words.when)
+            m.d.comb += region.now.eq(now)
+
+    def _compare(self, m):
+        """Bring what goes with a row to the matcher when the row has been read."""
+        sequencer, matcher, packet = self.sequencer, self.matcher, self.sequencer.packet
         probe, stars = Signal.like(matcher.probe), Signal.like(matcher.stars)
-        closes = Signal()
         m.d.comb += [
-            closes.eq(sequencer.present & ~hold & sequencer.ends & packet.closes),
             probe.side.eq(packet.side),
-            probe.valid.eq(sequencer.present & packet.tuple & ~hold),
-            probe.entry.eq(packet.entry),
-            stars.closes.eq(closes),
+            probe.valid.eq(sequencer.step & packet.tuple),
+            stars.closes.eq(sequencer.step & sequencer.ends & packet.closes),
             stars.both.eq(packet.both),
             stars.ordered.eq(packet.inner),
             stars.sync.eq(packet.sync),
@@ -162,6 +202,8 @@ class SplitCore(wiring.Component):
                 (p := Signal.like(probe, name=f"probe_{stage}")).eq(probe),
                 (s := Signal.like(stars, name=f"stars_{stage}")).eq(stars),
             ]
+            if stage == 1:  # when the tuple is there
+                m.d.sync += p.entry.eq(self.queue.follows)
             probe, stars = p, s
         region_r, region_s = self.regions.values()
         m.d.comb += [
@@ -178,12 +220,24 @@ class SplitCore(wiring.Component):
                 if lane < region_s.width:
                     slot = region_s.lanes[lane]
                     m.d.comb += [partner.valid.eq(slot.valid), partner.entry.s.eq(slot.entry)]
-
         with m.If(probe.valid):
             m.d.sync += self.busy.eq(self.busy + 1)
-        m.d.sync += self.overflow.eq(region_r.overflow | region_s.overflow | matcher.lost)
-        m.d.comb += [
-            self.comparisons.eq(matcher.comparisons),
-            self.peak.eq(matcher.peak),
+        m.d.comb += [self.comparisons.eq(matcher.comparisons), self.peak.eq(matcher.peak)]
+
+    def _send(self, m):
+        """Give each item to the stream of its side, or to both."""
+        matcher, item = self.matcher, self.matcher.item
+        # At once: a cycle more on the way, and a queue would run dry before it is refilled.
+        m.d.comb += matcher.taken.eq(self.taken.all())
+        m.d.comb += self.pair.eq(matcher.pair)
+        m.d.sync += [
+            self.sends.eq(
+                Cat(~item.side | item.both, item.side | item.both) & matcher.push.replicate(2)
+            ),
+            self.item.eq(item),
         ]
-        return m
+        lost = Signal()
+        m.d.sync += [
+            lost.eq(matcher.overrun | self.queue.overrun),
+            self.overflow.eq(self.regions["r"].overflow | self.regions["s"].overflow | lost),
+        ]

@@ -1,11 +1,10 @@
 """The operator's entrance: every packet says how its results are to be ordered."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.layouts import message_layout
-from eddyline_hw.splitjoin.layouts import packet_layout, record_layout
+from eddyline_hw.splitjoin.layouts import packet_layout, record_layout, request_layout
 from eddyline_hw.splitjoin.precision import Precision, precision_layout
 
 __all__ = ["Distributor"]
@@ -18,33 +17,32 @@ class Distributor(wiring.Component):
     setting changes, a punctuation of its own goes first: it closes a group that is open, and tells
     the mergers how to go on. If there was nothing to close its star is hidden.
 
-    Parameters
-    ----------
-    plan : Plan
-        Gives the layouts.
-
     Members
     -------
-    i : ``In(stream.Signature(message_layout(plan)))``
-    o : ``Out(stream.Signature(packet_layout(plan)))``
-        A packet per message, from flip-flops, a cycle later.
-    records : ``Out(stream.Signature(record_layout()))``
+    i : ``In(stream.Signature(request_layout()))``
+        What steers of the messages.
+    room : ``In(1)``
+        Packets and records can be sent.
+    push, packet : Out
+        A packet per message, a cycle later, from flip-flops.
+    notes, record : Out
         A record for each arrival that is closed on its own, each group of arrivals, and each
-        punctuation outside a group; always before the packet has left. ``valid`` and ``payload``
-        depend on ``o.ready``: for a queue whose ``ready`` is its own.
+        punctuation outside a group; in the cycle of its first packet, from flip-flops.
     precision : ``In(precision_layout())``
         Settings, from flip-flops. ``every`` is at least 1. A change holds from the next cycle on.
     interval : ``In(16)``
         Arrivals per group if ``adaptive``; taken over when a group begins.
     """
 
-    def __init__(self, plan):
-        self.plan = plan
+    def __init__(self):
         super().__init__(
             {
-                "i": In(stream.Signature(message_layout(plan))),
-                "o": Out(stream.Signature(packet_layout(plan))),
-                "records": Out(stream.Signature(record_layout())),
+                "i": In(stream.Signature(request_layout())),
+                "room": In(1),
+                "push": Out(1),
+                "packet": Out(packet_layout()),
+                "notes": Out(1),
+                "record": Out(record_layout()),
                 "precision": In(precision_layout()),
                 "interval": In(16),
             }
@@ -54,69 +52,86 @@ class Distributor(wiring.Component):
         m = Module()
 
         wanted, current = self.precision, Signal(precision_layout())
-        size, left = Signal(16), Signal(16)  # arrivals of a group; those that are still to come
-        single = Signal()  # a group is one arrival
+        left = Signal(16)  # arrivals that are still to come in a group
+        lone = Signal()  # that is 1
         open_ = Signal()  # a group has begun and is not closed
         stale = Signal()
 
-        takes, switches, advance = Signal(), Signal(), Signal()
+        takes, switches = Signal(), Signal()
         m.d.comb += [
-            advance.eq((~self.o.valid | self.o.ready) & self.records.ready),
-            takes.eq(self.i.valid & advance & ~stale),
-            switches.eq(advance & stale),
-            self.i.ready.eq(advance & ~stale),
+            takes.eq(self.i.valid & self.room & ~stale),
+            switches.eq(self.room & stale),
+            self.i.ready.eq(self.room & ~stale),
         ]
 
-        differs = Signal()
-        m.d.comb += differs.eq(
-            (wanted.mode != current.mode)
-            | (wanted.log != current.log)
-            | (wanted.adaptive != current.adaptive)
-            | (~wanted.adaptive & (wanted.every != current.every))
-        )
-        m.d.sync += stale.eq(differs & ~switches)
+        # Compared first and decided then; what was compared before a change is out of date.
+        unlike, switched = Signal(4), Signal()
+        m.d.sync += [
+            unlike.eq(
+                Cat(
+                    wanted.mode != current.mode,
+                    wanted.log != current.log,
+                    wanted.adaptive != current.adaptive,
+                    ~wanted.adaptive & (wanted.every != current.every),
+                )
+            ),
+            switched.eq(switches),
+            stale.eq(unlike.any() & ~switches & ~switched),
+        ]
 
-        def begin(precision):
-            """Fix the size of the next group."""
-            count = Mux(precision.adaptive, self.interval, precision.every)
-            m.d.sync += [size.eq(count), single.eq(count == 1)]
+        # How many arrivals the next group has, and whether that is one, is known before it begins.
+        interval, one, one_wanted, one_current = Signal(16), Signal(), Signal(), Signal()
+        m.d.sync += [
+            interval.eq(self.interval),
+            one.eq(self.interval == 1),
+            one_wanted.eq(wanted.every == 1),
+        ]
+        sizes = {name: Signal(16, name=f"{name}_size") for name in ("wanted", "current")}
+        singles = {name: Signal(name=f"{name}_single") for name in sizes}
+        size_wanted = Mux(wanted.adaptive, interval, wanted.every)
+        size_current = Mux(current.adaptive, interval, current.every)
+        single_wanted = Mux(wanted.adaptive, one, one_wanted)
+        single_current = Mux(current.adaptive, one, one_current)
+        m.d.sync += [
+            sizes["wanted"].eq(size_wanted),
+            sizes["current"].eq(Mux(switches, size_wanted, size_current)),
+            singles["wanted"].eq(single_wanted),
+            singles["current"].eq(Mux(switches, single_wanted, single_current)),
+        ]
 
-        message, packet = self.i.p, self.o.p
+        def begin(name):
+            m.d.sync += [left.eq(sizes[name]), lone.eq(singles[name])]
+
+        message, packet = self.i.payload, self.packet
         outer, inner = current.mode == Precision.OUTER, current.mode == Precision.INNER
         alone, fills = Signal(), Signal()
         m.d.comb += [
-            alone.eq(~message.star & (inner | (outer & single))),
-            fills.eq(outer & open_ & (left == 1)),
+            alone.eq(~message.star & (inner | (outer & ~open_ & lone))),
+            fills.eq(outer & open_ & lone),
         ]
-        with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
-        with m.If(advance):
-            m.d.sync += [
-                self.o.valid.eq(self.i.valid | stale),
-                packet.tuple.eq(~message.star & ~stale),
-                packet.side.eq(message.side),
-                packet.closes.eq(message.star | stale | alone | fills),
-                packet.both.eq(stale | ~alone),
-                packet.inner.eq(Mux(stale, wanted.mode == Precision.INNER, inner)),
-                packet.log.eq(current.log),
-                packet.sync.eq(message.star & ~stale),
-                packet.hidden.eq(stale & ~open_),
-                packet.flush.eq(message.flush & message.star & ~stale),
-                packet.entry.eq(message.entry),
-            ]
-        m.d.comb += [
-            self.records.valid.eq((takes | switches) & ~open_),
-            self.records.p.side.eq(message.side),
-            self.records.p.both.eq(stale | ~alone),
+        m.d.sync += [
+            self.push.eq(takes | switches),
+            packet.tuple.eq(~message.star & ~stale),
+            packet.side.eq(message.side),
+            packet.closes.eq(message.star | stale | alone | fills),
+            packet.both.eq(stale | ~alone),
+            packet.inner.eq(Mux(stale, wanted.mode == Precision.INNER, inner)),
+            packet.log.eq(current.log),
+            packet.sync.eq(message.star & ~stale),
+            packet.hidden.eq(stale & ~open_),
+            packet.flush.eq(message.flush & message.star & ~stale),
+            self.notes.eq((takes | switches) & ~open_),
+            self.record.side.eq(message.side),
+            self.record.both.eq(stale | ~alone),
         ]
 
         with m.If(switches):
-            m.d.sync += [current.eq(wanted), open_.eq(0)]
-            begin(wanted)
+            m.d.sync += [current.eq(wanted), one_current.eq(one_wanted), open_.eq(0)]
+            begin("wanted")
         with m.Elif(takes):
             with m.If(alone | message.star | fills):
                 m.d.sync += open_.eq(0)
-                begin(current)
+                begin("current")
             with m.Else():
-                m.d.sync += [open_.eq(1), left.eq(Mux(open_, left, size) - 1)]
+                m.d.sync += [open_.eq(1), left.eq(left - 1), lone.eq(left == 2)]
         return m

@@ -35,8 +35,10 @@ class Expiry(wiring.Component):
         The ring is emptied.
     now : ``In(64)``
         Time of the newest arrival.
-    store, place, until : In
-        A tuple is stored there, young until then.
+    store, place : In
+        A tuple is stored there.
+    until : ``In(64)``
+        How long the tuple is young that was stored in the last cycle.
     replaced : ``Out(64)``
         Until when the tuple was young that a ``store`` two cycles ago has overwritten.
     begin : Out
@@ -44,6 +46,8 @@ class Expiry(wiring.Component):
     reach : Out
         Rows behind it up to that of the newest tuple, including one stored in this cycle; right
         after a tuple was stored, maybe some more, but never a row twice.
+    sole, pair : ``Out(1)``
+        ``reach`` is 0, it is at most 1.
     """
 
     def __init__(self, *, slots, lanes, memory):
@@ -63,6 +67,8 @@ class Expiry(wiring.Component):
                 "replaced": Out(64),
                 "begin": Out(range(self.rows)),
                 "reach": Out(range(self.rows)),
+                "sole": Out(1),
+                "pair": Out(1),
             }
         )
 
@@ -113,6 +119,8 @@ class Expiry(wiring.Component):
         m.d.comb += [
             self.begin.eq(tail.row),
             self.reach.eq(Mux(self.store | stored, ample, exact)),
+            self.sole.eq(self.reach == 0),
+            self.pair.eq(self.reach <= 1),
         ]
         return m
 
@@ -122,14 +130,12 @@ class Expiry(wiring.Component):
         target = Cat(self.place.lane, self.place.row)
         m.submodules.untils = memory = Memory(shape=64, depth=2 ** len(target), init=[])
         write_port = memory.write_port()
-        address, until, stored = Signal(len(target)), Signal(64), Signal()
-        m.d.comb += address.eq(Mux(self.store, target, looked_at))
-        m.d.sync += [
-            write_port.addr.eq(target),
-            until.eq(self.until),
-            stored.eq(self.store),
+        address = Signal(len(target))
+        m.d.comb += [
+            address.eq(Mux(self.store, target, looked_at)),
+            write_port.data.eq(self.until),
         ]
-        m.d.comb += [write_port.data.eq(until), write_port.en.eq(stored)]
+        m.d.sync += [write_port.addr.eq(target), write_port.en.eq(self.store)]
         if self.memory == "lutram":
             read_port = memory.read_port(domain="comb")
             m.d.sync += read_port.addr.eq(address)

@@ -1,7 +1,7 @@
 """The switch in front of a core that may have failed."""
 
 from amaranth import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.splitjoin.layouts import packet_layout
@@ -17,15 +17,19 @@ class Gate(wiring.Component):
 
     Parameters
     ----------
-    plan : Plan
-        Gives the layouts.
     position, cores : int
         Which core this is, of how many.
 
     Members
     -------
-    i, o : streams of :func:`packet_layout`
-        Purely combinational. An offer may be withdrawn when the core is switched off.
+    push, packet : In
+        A packet comes in this cycle.
+    passes : ``Out(1)``
+        It is for the core.
+    has_room : ``In(1)``
+        The core has room.
+    room : ``Out(1)``
+        It has, or does not matter any more.
     disabled : ``In(1)``
         Switch the core off, until reset.
     enabled : ``Out(1)``
@@ -34,14 +38,16 @@ class Gate(wiring.Component):
         Tuples that this core should have kept.
     """
 
-    def __init__(self, plan, *, position, cores):
+    def __init__(self, *, position, cores):
         self.position = position
         self.cores = cores
-        packet = stream.Signature(packet_layout(plan))
         super().__init__(
             {
-                "i": In(packet),
-                "o": Out(packet),
+                "push": In(1),
+                "packet": In(packet_layout()),
+                "passes": Out(1),
+                "has_room": In(1),
+                "room": Out(1),
                 "disabled": In(1),
                 "enabled": Out(1),
                 "unstored_r": Out(32),
@@ -57,19 +63,23 @@ class Gate(wiring.Component):
             m.d.sync += off.eq(1)
         m.d.comb += [
             self.enabled.eq(~off),
-            self.o.payload.eq(self.i.payload),
-            self.o.valid.eq(self.i.valid & ~off),
-            self.i.ready.eq(self.o.ready | off),
+            self.passes.eq(self.push & ~off),
+            self.room.eq(self.has_room | off),
         ]
 
-        passed, packet = Signal(), Signal.like(self.i.p)
-        m.d.sync += [passed.eq(self.i.valid & self.i.ready), packet.eq(self.i.p)]
+        passed, packet = Signal(), Signal.like(self.packet)
+        m.d.sync += [passed.eq(self.push), packet.eq(self.packet)]
         for side, unstored in enumerate((self.unstored_r, self.unstored_s)):
             distance = Signal(range(self.cores), init=self.position, name=f"distance{side}")
+            missed = Signal(name=f"missed{side}")
+            m.d.sync += missed.eq(0)
             with m.If(passed & packet.tuple & (packet.side == side)):
-                m.d.sync += distance.eq(Mux(distance == 0, self.cores - 1, distance - 1))
-                with m.If(off & (distance == 0)):
-                    m.d.sync += unstored.eq(unstored + 1)
+                m.d.sync += [
+                    distance.eq(Mux(distance == 0, self.cores - 1, distance - 1)),
+                    missed.eq(off & (distance == 0)),
+                ]
             with m.If(passed & packet.flush):
                 m.d.sync += distance.eq(self.position)
+            with m.If(missed):
+                m.d.sync += unstored.eq(unstored + 1)
         return m

@@ -1,14 +1,31 @@
-"""What travels through a SplitJoin operator."""
+"""What travels through a SplitJoin operator.
+
+Everything comes in two parts: a few bits that steer, and what follows them.
+"""
 
 from amaranth.lib import data
 
-from eddyline_hw.handshake.serializer import hits_layout
-from eddyline_hw.layouts import entry_layout, result_layout
+from eddyline_hw.layouts import part_layout, result_layout
 
-__all__ = ["item_layout", "joined_layout", "packet_layout", "record_layout", "row_layout"]
+__all__ = [
+    "found_layout",
+    "item_layout",
+    "joined_layout",
+    "marks_layout",
+    "packet_layout",
+    "pair_layout",
+    "record_layout",
+    "request_layout",
+    "row_layout",
+]
 
 
-def packet_layout(plan, log_bits=4):
+def request_layout():
+    """Return what steers of a message: see :func:`eddyline_hw.layouts.message_layout`."""
+    return data.StructLayout({"star": 1, "flush": 1, "side": 1})
+
+
+def packet_layout(log_bits=4):
     """Return what the distributor sends to all cores: a tuple, or else a punctuation.
 
     ``closes``
@@ -34,7 +51,6 @@ def packet_layout(plan, log_bits=4):
             "sync": 1,
             "hidden": 1,
             "flush": 1,
-            "entry": entry_layout(plan),
         }
     )
 
@@ -49,32 +65,62 @@ def marks_layout(lanes):
     )
 
 
-def row_layout(plan, lanes, carried=()):
-    """Return the hits of a probe in one row, and the stars among them."""
+def row_layout(lanes):
+    """Return what a core found in a row.
+
+    ``items`` are the hit and the star of each lane, lowest lane first, and the star behind all of
+    them; ``several`` if these are more than one.
+    """
     return data.StructLayout(
-        {"found": hits_layout(plan, lanes, carried), "stars": marks_layout(lanes)}
+        {
+            "items": 2 * lanes + 1,
+            "several": 1,
+            "side": 1,
+            "both": 1,
+            "ordered": 1,
+            "sync": 1,
+            "hidden": 1,
+        }
     )
 
 
-def item_layout(plan, carried=()):
-    """Return what cores and mergers pass on: a result, and what to do with it."""
-    joined = dict(joined_layout(plan, carried))
-    shapes = {name: field.shape for name, field in joined.items()}
-    return data.StructLayout({"both": 1, "ordered": 1, "hidden": 1, **shapes})
+def found_layout(plan, lanes, carried=()):
+    """Return what follows a row: the probe's part of the results and those of its partners."""
+    part = part_layout(plan, carried)["r"].shape
+    return data.StructLayout({"probe": part, "parts": data.ArrayLayout(part, lanes)})
 
 
-def joined_layout(plan, carried=()):
-    """Return what leaves the operator: a pair, or a star that closes the pairs before it.
+def item_layout():
+    """Return what steers of a result: whether it is a star, and what is to be done with it.
 
     ``side``
         The side of the arrival that was compared.
     ``star``, ``final``, ``sync``
         A star that is ``final`` closes an arrival (or group of them), whose id it carries; one
         with ``sync`` answers a star that went in. Any other closes a part of an arrival's pairs.
+    ``both``, ``hidden``, ``ordered``
+        As in a packet; ``ordered`` is a punctuation's ``inner``.
     """
+    return data.StructLayout(
+        {"star": 1, "sync": 1, "final": 1, "side": 1, "both": 1, "ordered": 1, "hidden": 1}
+    )
+
+
+def pair_layout(plan, carried=()):
+    """Return what follows an item: the ids, and the words of R that come along."""
     result = dict(result_layout(plan, carried))
-    shapes = {name: field.shape for name, field in result.items() if name != "star"}
-    return data.StructLayout({"star": 1, "sync": 1, "final": 1, "side": 1, **shapes})
+    return data.StructLayout(
+        {name: field.shape for name, field in result.items() if name != "star"}
+    )
+
+
+def joined_layout(plan, carried=()):
+    """Return what leaves the operator: a pair, or a star that closes the pairs before it.
+
+    For ``star``, ``sync``, ``final`` and ``side`` see :func:`item_layout`.
+    """
+    pair = {name: field.shape for name, field in pair_layout(plan, carried)}
+    return data.StructLayout({"star": 1, "sync": 1, "final": 1, "side": 1, **pair})
 
 
 def record_layout():

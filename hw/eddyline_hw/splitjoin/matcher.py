@@ -1,15 +1,21 @@
 """The comparators of a SplitJoin core and the queue of rows with something in them."""
 
-from amaranth import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth import Cat, Module, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.handshake.matcher import MOST_IN_LUTRAM, WORKING, Matcher, probe_layout
+from eddyline_hw.handshake.matcher import Matcher, probe_layout
+from eddyline_hw.handshake.serializer import hits_layout
 from eddyline_hw.layouts import entry_layout
-from eddyline_hw.splitjoin.layouts import item_layout, marks_layout, row_layout
+from eddyline_hw.splitjoin.layouts import (
+    found_layout,
+    item_layout,
+    marks_layout,
+    pair_layout,
+    row_layout,
+)
 from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
-from eddyline_hw.stream.buffer import Buffer
-from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.stream.tickets import TicketQueue
 from eddyline_hw.window.signature import slot_layout
 
 __all__ = ["PunctuatedMatcher"]
@@ -23,8 +29,10 @@ class PunctuatedMatcher(Matcher):
 
     Parameters
     ----------
-    plan, lanes, margin, stages, carried
+    plan, lanes, stages, carried
         As there.
+    flight : int
+        Cycles from a look at ``room`` to the probe that comes of it.
 
     Members
     -------
@@ -32,70 +40,79 @@ class PunctuatedMatcher(Matcher):
         What to compare in this cycle.
     stars : ``In(marks_layout(lanes))``
         Stars that come with it; zero if there is none.
-    throttle : ``Out(1)``
-        The queue has little more than its margin left.
-    o : ``Out(stream.Signature(item_layout(plan, carried)))``
-        Results and stars, in order.
+    room : ``Out(1)``
+        Another probe may be sent here.
+    taken : ``In(1)``
+        Whoever takes the items can take another one.
+    push, item, pair : Out
+        Results and stars in order, as from :class:`PunctuatedSerializer`.
     comparisons, peak : Out
         Pairs compared, most rows ever queued.
-    lost : ``Out(1)``
-        The margin was wrong; stays set until reset.
+    overrun : ``Out(1)``
+        ``flight`` was wrong; stays set until reset.
     """
 
-    def __init__(self, plan, *, lanes, margin, stages=2, carried=()):
+    def __init__(self, plan, *, lanes, flight, stages=2, carried=()):
         self.plan = plan
         self.lanes = lanes
-        self.margin = margin
         self.stages = stages
         self.carried = tuple(carried)
-        self.depth = -(-(margin + WORKING) // 16) * 16
+        flight += self.latency
+        self._queue = TicketQueue(
+            row_layout(lanes), found_layout(plan, lanes, carried), flight=flight
+        )
         wiring.Component.__init__(
             self,
             {
                 "probe": In(probe_layout(plan)),
                 "partners": In(slot_layout(entry_layout(plan))).array(lanes),
                 "stars": In(marks_layout(lanes)),
-                "throttle": Out(1),
-                "o": Out(stream.Signature(item_layout(plan, carried))),
+                "room": Out(1),
+                "taken": In(1),
+                "push": Out(1),
+                "item": Out(item_layout()),
+                "pair": Out(pair_layout(plan, carried)),
                 "comparisons": Out(32),
-                "peak": Out(range(self.depth + 1)),
-                "lost": Out(1),
+                "peak": Out(range(self._queue.depth)),
+                "overrun": Out(1),
             },
         )
 
     def elaborate(self, platform):
         m = Module()
 
-        row = row_layout(self.plan, self.lanes, self.carried)
-        memory = "lutram" if self.depth <= MOST_IN_LUTRAM else "bram"
-        m.submodules.queue = queue = Fifo(row, depth=self.depth, memory=memory)
-        m.submodules.waiting = waiting = Buffer(row)  # the way from `o.ready` ends here
+        m.submodules.queue = queue = self._queue
         m.submodules.serializer = serializer = PunctuatedSerializer(
             self.plan, lanes=self.lanes, carried=self.carried
         )
-        wiring.connect(m, queue.o, waiting.i)
-        wiring.connect(m, waiting.o, serializer.i)
-        wiring.connect(m, serializer.o, wiring.flipped(self.o))
+        wiring.connect(m, queue.o, serializer.i)
+        m.d.comb += [
+            serializer.found.eq(queue.follows),
+            serializer.room.eq(self.taken),
+            self.push.eq(serializer.push),
+            self.item.eq(serializer.item),
+            self.pair.eq(serializer.pair),
+            self.room.eq(queue.room),
+            self.peak.eq(queue.peak),
+            self.overrun.eq(queue.overrun),
+        ]
 
-        compared = Signal(row)
-        m.d.comb += compared.found.hits.eq(self._compare(m, compared.found))
+        found, hits = Signal(hits_layout(self.plan, self.lanes, self.carried)), Signal(self.lanes)
+        m.d.comb += hits.eq(self._compare(m, found))
         stars = self.stars
         for stage in range(1 + self.stages):
             m.d.sync += (later := Signal.like(stars, name=f"stars_{stage}")).eq(stars)
             stars = later
-        m.d.comb += compared.stars.eq(stars)
-
-        pushed, worth = Signal(row), Signal()
+        items = Signal.like(queue.head.items)
+        lanes = zip(hits, stars.marks, strict=True)
+        m.d.comb += items.eq(Cat(Cat(Cat(*lane) for lane in lanes), stars.closes))
         m.d.sync += [
-            pushed.eq(compared),
-            worth.eq((compared.found.hits | stars.marks).any() | stars.closes),
-            self.throttle.eq(queue.level > self.depth - self.margin - 4),
+            queue.push.eq(items.any()),
+            queue.head.items.eq(items),
+            queue.head.several.eq((items & (items - 1)).any()),
+            queue.head.side.eq(found.side),
+            *(queue.head[name].eq(stars[name]) for name in ("both", "ordered", "sync", "hidden")),
+            queue.body.probe.eq(found.probe),
+            queue.body.parts.eq(found.parts),
         ]
-        m.d.comb += [
-            queue.i.payload.eq(pushed),
-            queue.i.valid.eq(worth),
-            self.peak.eq(queue.peak),
-        ]
-        with m.If(worth & ~queue.i.ready):
-            m.d.sync += self.lost.eq(1)
         return m

@@ -1,33 +1,41 @@
 """The whole SplitJoin operator."""
 
-from amaranth import Array, Cat, Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.geometry import require_fit
-from eddyline_hw.layouts import message_layout
+from eddyline_hw.layouts import entry_layout, message_layout
+from eddyline_hw.readout import read_out
 from eddyline_hw.splitjoin.adaptive import AdaptiveInterval
+from eddyline_hw.splitjoin.collection import CollectionTree
 from eddyline_hw.splitjoin.combiner import Combiner, leave
 from eddyline_hw.splitjoin.core import SplitCore
 from eddyline_hw.splitjoin.distributor import Distributor
+from eddyline_hw.splitjoin.exit import Exit
 from eddyline_hw.splitjoin.gate import Gate
 from eddyline_hw.splitjoin.layouts import (
     item_layout,
     joined_layout,
-    packet_layout,
     record_layout,
+    request_layout,
 )
 from eddyline_hw.splitjoin.precision import LOG_BITS, Precision, order_settings
-from eddyline_hw.stream.broadcast import BroadcastTree
+from eddyline_hw.splitjoin.region import Region
+from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
+from eddyline_hw.splitjoin.tree import DistributionTree
 from eddyline_hw.stream.buffer import Buffer
-from eddyline_hw.stream.fifo import Fifo
-from eddyline_hw.stream.merge import MergeTree
+from eddyline_hw.stream.preview import Preview
+from eddyline_hw.stream.registered import gather
+from eddyline_hw.stream.room import RoomQueue
+from eddyline_hw.stream.tickets import TicketQueue
 
 __all__ = ["SplitJoin"]
 
 # Arrivals that may be under way while each is closed on its own.
-ORDER_DEPTH = 128
-COUNTERS = ("comparisons", "busy", "peak", "unstored_r", "unstored_s")
+ORDER_DEPTH = 64
+CORE_COUNTERS = ("comparisons", "busy", "peak")
+GATE_COUNTERS = ("unstored_r", "unstored_s")
 
 
 class SplitJoin(wiring.Component):
@@ -70,8 +78,8 @@ class SplitJoin(wiring.Component):
         Pairs and stars.
     precision_mode, outer_every, inner_log, adaptive : In
         How exact the order is; see :class:`eddyline_hw.splitjoin.precision.Precision`. May change
-        at any time; a change holds for all messages taken from that cycle on, and for one or two
-        before, if they are still waiting behind the input.
+        at any time; a change holds for all messages taken from that cycle on, and for those
+        before, up to 13, that are still waiting behind the input.
     disabled : ``In(cores)``
         Cores to be switched off, until reset. At least one has to stay.
     last_row_r, last_lane_r, young_from_r, last_row_s, last_lane_s, young_from_s, keep : In
@@ -124,6 +132,7 @@ class SplitJoin(wiring.Component):
         self.stages = stages
         self.carried = tuple(carried)
         self.separate = separate
+        self.tree = DistributionTree(plan, outputs=cores, fan_out=fan_out)
         self.core = [
             SplitCore(
                 plan,
@@ -133,16 +142,28 @@ class SplitJoin(wiring.Component):
                 slots_s=self.slots["s"],
                 lanes=self.lanes,
                 stages=stages,
+                flight=2 * self.tree.latency + 2,  # there and back, and at the distributor
                 memory=memory,
                 carried=carried,
             )
             for position in range(cores)
         ]
-        self.tree = BroadcastTree(packet_layout(plan), outputs=cores, fan_out=fan_out)
         self.merge = {
-            side: MergeTree(item_layout(plan, carried), inputs=cores, fan_in=fan_in, steered=True)
+            side: CollectionTree(
+                plan,
+                inputs=cores,
+                flight=SplitCore.flight,
+                lag=SplitCore.lag,
+                fan_in=fan_in,
+                carried=carried,
+            )
             for side in "rs"
         }
+        self._entrance = TicketQueue(
+            request_layout(), entry_layout(plan), flight=0, foretells=False
+        )
+        self._distributor = Distributor()
+        self._room_for_records = Signal()
         joined = Out(stream.Signature(joined_layout(plan, carried)))
         members = {
             "i": In(stream.Signature(message_layout(plan))),
@@ -163,7 +184,7 @@ class SplitJoin(wiring.Component):
             for part in ("row", "lane"):  # at least one bit, also where there is no choice
                 members[f"last_{part}_{side}"] = In(max(1, place[part].width))
             members[f"young_from_{side}"] = In(max(1, (cores - 1).bit_length()))
-        members |= {name: Out(32) for name in COUNTERS}
+        members |= {name: Out(32) for name in (*CORE_COUNTERS, *GATE_COUNTERS)}
         super().__init__(members)
 
     def settings(
@@ -211,29 +232,39 @@ class SplitJoin(wiring.Component):
         ``window`` are those of the partners. With inner order this holds if ``every`` leaves the
         arrival's final star as the only one.
         """
-        entrance = 3 + self.tree.latency
-        core = 2 + 1 + self.rows(side, window, inner=inner) - 1 + 2
+        queue = TicketQueue.latency
+        entrance = RoomQueue.latency + 1 + self.tree.latency
+        core = queue + 1 + Region.latency + self.rows(side, window, inner=inner) - 1
         comparators = self.core[0].matcher.latency
-        behind = 2 + 1 + 2 + 1
-        return entrance + core + comparators + behind + self.merge["r"].latency + self._exit
-
-    @property
-    def _exit(self):
-        return 0 if self.separate else 2
+        results = queue + PunctuatedSerializer.flight - 1 + 1
+        leaving = (2 if self.separate else Combiner.flight - 1) + Exit.latency
+        return entrance + core + comparators + results + self.merge["r"].latency + leaving
 
     def elaborate(self, platform):
         m = Module()
+        self._enter(m)
+        self._connect_cores(m)
+        exits = self._leave_separately(m) if self.separate else self._combine(m)
+        lost = [one.overrun for one in (self._entrance, *self.merge.values(), *exits)]
+        overflows = [core.overflow for core in self.core]
+        m.d.comb += self.overflow.eq(gather(m, [*lost, *overflows]))
+        return m
 
-        m.submodules.entrance = entrance = Buffer(self.i.p.shape())
-        m.submodules.distributor = distributor = Distributor(self.plan)
+    def _enter(self, m):
+        """Turn messages into packets, as long as there is room in all cores."""
+        m.submodules.entrance = entrance = self._entrance
+        m.submodules.distributor = distributor = self._distributor
         m.submodules.adaptive = adaptive = AdaptiveInterval()
-        m.submodules.start = start = Buffer(packet_layout(self.plan))
-        m.submodules.tree = self.tree
-        wiring.connect(m, wiring.flipped(self.i), entrance.i)
-        wiring.connect(m, entrance.o, distributor.i)
-        wiring.connect(m, distributor.o, start.i)
-        wiring.connect(m, start.o, self.tree.i)
+        m.submodules.tree = tree = self.tree
+        message = self.i.p
         m.d.comb += [
+            self.i.ready.eq(entrance.room),
+            entrance.push.eq(self.i.valid & self.i.ready),
+            *(entrance.head[name].eq(message[name]) for name, _ in request_layout()),
+            entrance.body.eq(message.entry),
+            tree.push.eq(distributor.push),
+            tree.packet.eq(distributor.packet),
+            tree.entry.eq(entrance.follows),
             distributor.precision.mode.eq(self.precision_mode),
             distributor.precision.every.eq(self.outer_every),
             distributor.precision.log.eq(self.inner_log),
@@ -241,22 +272,31 @@ class SplitJoin(wiring.Component):
             distributor.interval.eq(adaptive.interval),
             self.interval.eq(adaptive.interval),
         ]
+        wiring.connect(m, entrance.o, distributor.i)
+        m.d.sync += distributor.room.eq(tree.room & self._room_for_records)
         offered, waits = Signal(), Signal()
         m.d.sync += [offered.eq(self.i.valid), waits.eq(self.i.valid & ~self.i.ready)]
         m.d.comb += [adaptive.offered.eq(offered), adaptive.waits.eq(waits)]
         with m.If(waits):
             m.d.sync += self.waited.eq(self.waited + 1)
 
-        gates = []
-        for position, (core, leaf) in enumerate(zip(self.core, self.tree.o, strict=True)):
+    def _connect_cores(self, m):
+        """Put a gate in front of each core and the trees behind."""
+        tree, gates = self.tree, []
+        for position, core in enumerate(self.core):
             m.submodules[f"core{position}"] = core
-            m.submodules[f"gate{position}"] = gate = Gate(
-                self.plan, position=position, cores=self.cores
-            )
+            m.submodules[f"gate{position}"] = gate = Gate(position=position, cores=self.cores)
             gates.append(gate)
-            wiring.connect(m, leaf, gate.i)
-            wiring.connect(m, gate.o, core.i)
-            m.d.comb += gate.disabled.eq(self.disabled[position])
+            m.d.comb += [
+                gate.push.eq(tree.pushes[position]),
+                gate.packet.eq(tree.packets[position]),
+                gate.has_room.eq(core.room),
+                gate.disabled.eq(self.disabled[position]),
+                tree.rooms[position].eq(gate.room),
+                core.push.eq(gate.passes),
+                core.packet.eq(tree.packets[position]),
+                core.entry.eq(tree.entries[position]),
+            ]
             m.d.sync += core.keep.eq(self.keep)
             for side in "rs":
                 place = getattr(core, f"last_{side}")
@@ -265,37 +305,66 @@ class SplitJoin(wiring.Component):
                     place.lane.eq(getattr(self, f"last_lane_{side}")),
                     getattr(core, f"young_from_{side}").eq(getattr(self, f"young_from_{side}")),
                 ]
-
+        read_out(m, self, CORE_COUNTERS, self.core)
+        read_out(m, self, GATE_COUNTERS, gates)
+        enabled = Cat(gate.enabled for gate in gates)
         for number, (side, merge) in enumerate(self.merge.items()):
             m.submodules[f"merge_{side}"] = merge
-            m.d.comb += merge.enabled.eq(Cat(gate.enabled for gate in gates))
-            for core, branch in zip(self.core, merge.i, strict=True):
-                wiring.connect(m, core.o[number], branch)
-        if self.separate:
-            m.d.comb += distributor.records.ready.eq(1)
-            for side, merge in self.merge.items():
-                port = getattr(self, f"o_{side}")
-                hidden = merge.o.p.hidden & merge.o.p.star
-                leave(m, merge.o.p, port.p)
+            m.d.comb += merge.enabled.eq(enabled)
+            for position, core in enumerate(self.core):
                 m.d.comb += [
-                    port.valid.eq(merge.o.valid & ~hidden),
-                    merge.o.ready.eq(port.ready | hidden),
+                    merge.pushes[position].eq(core.sends[number]),
+                    merge.items[position].eq(core.item),
+                    merge.pairs[position].eq(core.pair),
+                    core.taken[number].eq(merge.rooms[position]),
                 ]
-        else:
-            m.submodules.order = order = Fifo(record_layout(), depth=ORDER_DEPTH)
-            m.submodules.combiner = combiner = Combiner(self.plan, carried=self.carried)
-            wiring.connect(m, distributor.records, order.i)
-            wiring.connect(m, order.o, combiner.records)
-            for port, merge in zip(combiner.i, self.merge.values(), strict=True):
-                wiring.connect(m, merge.o, port)
-            wiring.connect(m, combiner.o, wiring.flipped(self.o))
 
-        m.d.sync += self.overflow.eq(Cat(core.overflow for core in self.core).any())
-        for name in COUNTERS:
-            owners = gates if name.startswith("unstored") else self.core
-            copies = [Signal(32, name=f"{name}_{number}") for number in range(self.cores)]
+    def _combine(self, m):
+        """Restore the order over both sides."""
+        m.submodules.order = order = RoomQueue(record_layout(), depth=ORDER_DEPTH, flight=2)
+        m.submodules.apart = apart = Buffer(record_layout())  # a deep memory is slow enough
+        m.submodules.orders = orders = Preview(record_layout())
+        m.submodules.combiner = combiner = Combiner(self.plan, carried=self.carried)
+        m.submodules.exit = leaving = Exit(combiner.joined.shape(), flight=Combiner.flight)
+        wiring.connect(m, order.o, apart.i)
+        wiring.connect(m, apart.o, orders.i)
+        wiring.connect(m, orders.o, combiner.records)
+        wiring.connect(m, leaving.o, wiring.flipped(self.o))
+        m.d.comb += [
+            order.push.eq(self._distributor.notes),
+            order.payload.eq(self._distributor.record),
+            self._room_for_records.eq(order.room),
+            combiner.room.eq(leaving.room),
+            leaving.push.eq(combiner.push),
+            leaving.payload.eq(combiner.joined),
+        ]
+        for number, merge in enumerate(self.merge.values()):
+            wiring.connect(m, merge.o, combiner.i[number])
+            m.d.comb += combiner.pairs[number].eq(merge.pair)
+        return [order, leaving]
+
+    def _leave_separately(self, m):
+        """Let both sides out as they are."""
+        m.d.comb += self._room_for_records.eq(1)
+        exits = []
+        for side, merge in self.merge.items():
+            port = getattr(self, f"o_{side}")
+            m.submodules[f"exit_{side}"] = leaving = Exit(port.p.shape(), flight=2)
+            wiring.connect(m, leaving.o, wiring.flipped(port))
+            first, second = Signal(item_layout()), Signal(item_layout())
+            took, takes = Signal(name=f"took_{side}"), Signal(name=f"takes_{side}")
+            m.d.comb += merge.o.ready.eq(leaving.room)
             m.d.sync += [
-                copy.eq(getattr(owner, name)) for copy, owner in zip(copies, owners, strict=True)
+                takes.eq(
+                    merge.o.valid & merge.o.ready & ~(merge.o.payload.star & merge.o.payload.hidden)
+                ),
+                took.eq(takes),
+                first.eq(merge.o.payload),
+                second.eq(first),
             ]
-            m.d.sync += getattr(self, name).eq(Array(copies)[self.selected])
-        return m
+            leave(m, second, merge.pair, leaving.payload)
+            m.d.comb += leaving.push.eq(took)
+            with m.If(~second.star):
+                m.d.comb += leaving.payload.side.eq("rs".index(side))
+            exits.append(leaving)
+        return exits

@@ -1,8 +1,7 @@
 """One side's share of a window on one core, as a ring that knows its turn."""
 
-from amaranth import Cat, Const, Module, Mux, Shape, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
@@ -10,6 +9,7 @@ from eddyline_hw.handshake.overflow import OverflowGuard
 from eddyline_hw.layouts import entry_layout
 from eddyline_hw.splitjoin.expiry import Expiry
 from eddyline_hw.window import MOST_ROWS_IN_LUTRAM
+from eddyline_hw.window.banks import Banks
 from eddyline_hw.window.signature import place_layout, slot_layout
 
 __all__ = ["Region"]
@@ -41,8 +41,7 @@ class Region(wiring.Component):
     lanes : int
         Slots read at a time.
     memory : str
-        ``lutram``, ``bram``, or ``auto`` for what suits the size. All behave alike, with registers
-        in front of the memory and behind.
+        ``lutram``, ``bram``, or ``auto`` for what suits the size. All behave alike.
     log_bits : int
         Width of ``log``.
 
@@ -56,8 +55,10 @@ class Region(wiring.Component):
         No tuple may ever be overwritten.
     clear : ``In(1)``
         Empty the ring, before the next scan begins.
-    arrive, entering : In
+    arrive : ``In(1)``
         A tuple of this side comes, which may or may not be this core's.
+    entering : In
+        The tuple, a cycle after ``arrive``.
     step : ``In(1)``
         ``row`` is read in this cycle: counts intervals.
     row, first, ends, inner, log : In
@@ -66,18 +67,22 @@ class Region(wiring.Component):
         Time of the newest arrival of either side, in a window of time.
     start : Out
         Row of the head, where a scan with ``inner`` begins.
+    start_last, begin_last : ``Out(1)``
+        ``start``, ``begin`` is the last row in use.
     begin, reach : Out
         Row where any other scan begins, and rows behind it: all of them, or in a window of time
         those with young tuples.
+    only, sole, pair, triple : ``Out(1)``
+        The last row in use is row 0; ``reach`` is 0, it is at most 1, at most 2.
     lanes : Out
-        The row of two cycles ago; only tuples in the window are valid.
+        The row of three cycles ago; only tuples in the window are valid.
     marks : ``Out(lanes)``
         Lanes of that row behind which a star comes.
     overflow : ``Out(1)``
         A tuple was overwritten that had to stay; stays set until reset.
     """
 
-    latency = 2
+    latency = 3
 
     def __init__(self, plan, *, side, position, cores, slots, lanes, memory="auto", log_bits=4):
         self.plan = plan
@@ -112,8 +117,14 @@ class Region(wiring.Component):
                 "log": In(log_bits),
                 "now": In(64),
                 "start": Out(range(self.rows)),
+                "start_last": Out(1),
+                "begin_last": Out(1),
                 "begin": Out(range(self.rows)),
                 "reach": Out(range(self.rows)),
+                "sole": Out(1),
+                "pair": Out(1),
+                "triple": Out(1),
+                "only": Out(1),
                 "lanes": Out(slot_layout(self.entry)).array(lanes),
                 "marks": Out(lanes),
                 "overflow": Out(1),
@@ -124,6 +135,8 @@ class Region(wiring.Component):
         self._head = Signal(place)  # the slot of the round in progress
         self._following = Signal(place)  # the slot behind it
         self._distance = Signal(range(cores), init=position)  # arrivals before this core's turn
+        self._mine = Signal(init=position == 0)  # that is 0: the next tuple is this core's
+        self._round_ends = Signal(init=cores == 1)  # the next tuple is the last core's
         self._stored = Signal()  # this core has stored in this round
         self._store = Signal()  # the tuple that comes is this core's
         self._wrapped = Signal()  # every slot has been written since the last clear
@@ -140,13 +153,8 @@ class Region(wiring.Component):
     def _count(self, m):
         """Follow the turns, and write."""
         head, following = self._head, self._following
-        phase = Signal(range(self.cores))
-        mine, round_ends = Signal(), Signal()
-        m.d.comb += [
-            mine.eq(self._distance == 0),
-            round_ends.eq(phase == self.cores - 1),
-            self.start.eq(head.row),
-        ]
+        mine, round_ends = self._mine, self._round_ends
+        m.d.comb += self.start.eq(head.row)
 
         # One step ahead of the head, so that nothing waits for the wrap. A cycle after a round ends
         # it still is the head's own place: too early for anyone to look, unless each arrival ends
@@ -163,10 +171,17 @@ class Region(wiring.Component):
             m.d.comb += after.as_value().eq(0)
         m.d.sync += following.eq(after)
 
+        # Of the row behind this is known a cycle later, if a round is long enough.
+        last, follows_last = self.last.row, Signal()
+        m.d["sync" if self.cores > 2 else "comb"] += follows_last.eq(following.row == last)
+        turns = self.arrive & round_ends
+        m.d.sync += self.start_last.eq(Mux(turns, follows_last, head.row == last))
         with m.If(self.arrive):
             m.d.sync += [
-                phase.eq(Mux(round_ends, 0, phase + 1)),
                 self._distance.eq(Mux(mine, self.cores - 1, self._distance - 1)),
+                # Behind this arrival, known before it comes.
+                mine.eq(self._distance == 1 % self.cores),
+                round_ends.eq(self._distance == (self.position + 2) % self.cores),
             ]
             with m.If(mine):
                 m.d.sync += self._stored.eq(1)
@@ -177,52 +192,46 @@ class Region(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [
                 head.as_value().eq(0),
-                phase.eq(0),
                 self._distance.eq(self.position),
+                mine.eq(self.position == 0),
+                round_ends.eq(self.cores == 1),
                 self._stored.eq(0),
                 self._wrapped.eq(0),
+                self.start_last.eq(self.only),
             ]
 
         m.d.comb += self._store.eq(self.arrive & mine)
 
     def _read(self, m):
+        # A cycle late, like the tuple that is written: so a row has whatever came before it.
+        row, written = Signal.like(self.row, name="read_row"), Signal.like(self._head.row)
+        m.d.sync += [row.eq(self.row), written.eq(self._head.row)]
         for lane, port in enumerate(self.lanes):
-            m.submodules[f"lane{lane}"] = memory = Memory(
-                shape=Shape.cast(self.entry).width, depth=self.rows, init=[]
-            )
-            write_port = memory.write_port()
+            banks = Banks(self.entry, depth=self.rows, memory=self.memory)
+            m.submodules[f"lane{lane}"] = banks
+            m.d.sync += banks.w_en.eq(self._store & (self._head.lane == lane))
             m.d.comb += [
-                write_port.addr.eq(self._head.row),
-                write_port.data.eq(self.entering),
-                write_port.en.eq(self._store & (self._head.lane == lane)),
+                banks.w_addr.eq(written),
+                banks.w_data.eq(self.entering),
+                banks.r_addr.eq(row),
+                port.entry.eq(banks.r_data),
             ]
-            if self.memory == "lutram":
-                read_port = memory.read_port(domain="comb")
-                m.d.sync += read_port.addr.eq(self.row)
-            else:
-                read_port = memory.read_port(domain="sync")
-                m.d.comb += read_port.addr.eq(self.row)
-            read = Signal(self.entry, name=f"read{lane}", reset_less=True)
-            m.d.sync += read.eq(read_port.data)
-            m.d.comb += port.entry.eq(read)
 
     def _choose(self, m):
         """Decide which slots of a row count: first about the row, then about its lanes."""
         head, lanes = self._head, range(self.width)
-        oldest = Signal.like(head)
-        m.d.comb += oldest.eq(Mux(self._stored, self._following, head))
-
-        below, at_head, at_oldest, at_last = (
-            Signal(name=n) for n in ("below", "at_head", "at_oldest", "at_last")
+        following = self._following
+        below, at_head, at_following, at_last = (
+            Signal(name=n) for n in ("below", "at_head", "at_following", "at_last")
         )
         stored, wrapped, young = (Signal(name=n) for n in ("was_stored", "was_wrapped", "young"))
         opens, finishes, inner = (Signal(name=n) for n in ("opens", "finishes", "was_inner"))
         head_lane = Signal.like(head.lane, name="head_lane")
-        oldest_lane = Signal.like(head.lane, name="oldest_lane")
+        following_lane = Signal.like(head.lane, name="following_lane")
         m.d.sync += [
             below.eq(self.row < head.row),
             at_head.eq(self.row == head.row),
-            at_oldest.eq(self.row == oldest.row),
+            at_following.eq(self.row == following.row),
             at_last.eq(self.row == self.last.row),
             stored.eq(self._stored),
             wrapped.eq(self._wrapped),
@@ -231,8 +240,11 @@ class Region(wiring.Component):
             finishes.eq(self.ends & self.inner),
             inner.eq(self.inner & self.step),
             head_lane.eq(head.lane),
-            oldest_lane.eq(oldest.lane),
+            following_lane.eq(following.lane),
         ]
+        # The oldest slot is the one that is written next.
+        at_oldest = Mux(stored, at_following, at_head)
+        oldest_lane = Mux(stored, following_lane, head_lane)
 
         self._within = Signal(self.width)  # lanes whose interval this row has, but the last one
         for lane, port in zip(lanes, self.lanes, strict=True):
@@ -246,7 +258,11 @@ class Region(wiring.Component):
             expired = at_oldest & (oldest_lane == lane) & ~young
             as_old = ~opens | Mux(here, ~stored, ~before)
             as_new = ~finishes | Mux(here, stored, before)
-            m.d.sync += port.valid.eq(exists & written & ~expired & as_old & as_new)
+            chosen = Signal(name=f"chosen{lane}")
+            m.d.sync += [
+                chosen.eq(exists & written & ~expired & as_old & as_new),
+                port.valid.eq(chosen),
+            ]
             m.d.comb += self._within[lane].eq(
                 inner & exists & (~opens | ~before) & (~finishes | before)
             )
@@ -268,15 +284,23 @@ class Region(wiring.Component):
         for lane in range(self.width):
             # number + lane + 1 is a multiple, without an adder
             rest = (number ^ Const(-(lane + 1) % 2**bits, bits)) & mask
-            m.d.sync += self.marks[lane].eq(self._within[lane] & (rest == 0))
+            marked = Signal(name=f"marked{lane}")
+            m.d.sync += [marked.eq(self._within[lane] & (rest == 0)), self.marks[lane].eq(marked)]
 
     def _expire(self, m):
         """Leave out rows that are too old, and notice what is overwritten too early."""
         m.submodules.guard = guard = OverflowGuard(self.plan, side=self.side)
         m.d.comb += [guard.keep.eq(self.keep), self.overflow.eq(guard.overflow)]
         leaves = self._store & self._wrapped
+        end = Signal.like(self.last.row)  # a copy nearby
+        m.d.sync += [end.eq(self.last.row), self.only.eq(end == 0)]
         if not self.timed:
-            m.d.comb += [guard.leaves.eq(leaves), self.reach.eq(self.last.row)]
+            m.d.comb += [
+                guard.leaves.eq(leaves),
+                self.reach.eq(self.last.row),
+                self.begin_last.eq(self.only),
+            ]
+            m.d.sync += [self.sole.eq(end == 0), self.pair.eq(end <= 1), self.triple.eq(end <= 2)]
             return
         words = self.entering.words
         m.submodules.expiry = expiry = Expiry(
@@ -290,17 +314,17 @@ class Region(wiring.Component):
             expiry.place.eq(self._head),
             expiry.until.eq(words.until),
             self.begin.eq(expiry.begin),
+            self.begin_last.eq(expiry.begin == self.last.row),
             self.reach.eq(expiry.reach),
+            self.sole.eq(expiry.sole),
+            self.pair.eq(expiry.pair),
+            self.triple.eq(expiry.reach <= 2),
         ]
-        when = words.when
-        for cycle in range(2):  # as long as looking up what is overwritten takes
-            m.d.sync += [
-                (one := Signal(name=f"leaves{cycle}")).eq(leaves),
-                (other := Signal(64, name=f"when{cycle}")).eq(when),
-            ]
-            leaves, when = one, other
+        # As long as looking up what is overwritten takes.
+        left, leaving, when = Signal(), Signal(), Signal(64)
+        m.d.sync += [left.eq(leaves), leaving.eq(left), when.eq(words.when)]
         m.d.comb += [
-            guard.leaves.eq(leaves),
+            guard.leaves.eq(leaving),
             guard.old[self.side].words.until.eq(expiry.replaced),
             guard.new[self.side].words.when.eq(when),
         ]

@@ -1,10 +1,11 @@
 """Which row a core reads, and for which tuple."""
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.splitjoin.layouts import packet_layout
+from eddyline_hw.stream.preview import foretold
 
 __all__ = ["Sequencer"]
 
@@ -12,54 +13,62 @@ __all__ = ["Sequencer"]
 class Sequencer(wiring.Component):
     """Lead each tuple past all rows of the opposite region, one tuple right behind the other.
 
-    A tuple takes a cycle per row, one more if it is read oldest first, and a punctuation takes one
-    cycle. There is no cycle in between.
+    A tuple takes a cycle per row, one more if it is read oldest first. A punctuation takes one
+    cycle, and two if it empties the windows. There is no cycle in between.
 
     Parameters
     ----------
-    plan : Plan
-        Gives the layouts.
     rows : int
         Most rows of a region.
 
     Members
     -------
-    i : ``In(stream.Signature(packet_layout(plan)))``
-        Tuples and punctuations, in order.
+    i : ``In(foretold(packet_layout()))``
+        Tuples and punctuations, in order. Each stays on offer until its last row.
     hold : ``In(1)``
-        Stay where you are, from this cycle on.
+        Stay where you are, from the next cycle on.
     last_r, last_s, start_r, start_s : In
         Last row in use of each region, and row at which an ordered scan begins; it reads all rows.
     begin_r, begin_s, reach_r, reach_s : In
         Row at which any other scan begins, and rows behind it that have to be read.
-    clear : ``Out(1)``
-        Both regions are to be emptied.
-    packet, present : Out
-        What is led past the rows. Valid if ``present``, in cycles without ``hold``.
+    start_last_r, start_last_s, begin_last_r, begin_last_s : ``In(1)``
+        ``start``, ``begin`` is ``last``.
+    only_r, only_s, sole_r, sole_s, pair_r, pair_s, triple_r, triple_s : ``In(1)``
+        ``last`` is 0; ``reach`` is 0, it is at most 1, at most 2.
+    packet, step : Out
+        What was on offer in the last cycle, and whether it was led past a row. All outputs come
+        from flip-flops.
     row, first, ends : Out
-        The row that is read for it.
+        That row.
     arrives : ``Out(2)``
         It is a tuple of R, of S, in its first cycle.
+    clear : ``Out(1)``
+        Both regions are to be emptied.
     """
 
-    def __init__(self, plan, *, rows):
+    def __init__(self, *, rows):
         row = range(rows)
         super().__init__(
             {
-                "i": In(stream.Signature(packet_layout(plan))),
+                "i": In(foretold(packet_layout())),
                 "hold": In(1),
                 **{
                     f"{name}_{side}": In(row)
                     for name in ("last", "start", "begin", "reach")
                     for side in "rs"
                 },
-                "clear": Out(1),
-                "packet": Out(packet_layout(plan)),
-                "present": Out(1),
+                **{
+                    f"{name}_{side}": In(1)
+                    for name in ("start_last", "begin_last", "sole", "pair", "triple", "only")
+                    for side in "rs"
+                },
+                "packet": Out(packet_layout()),
+                "step": Out(1),
                 "row": Out(row),
                 "first": Out(1),
                 "ends": Out(1),
                 "arrives": Out(2),
+                "clear": Out(1),
             }
         )
         self.rows = rows
@@ -67,42 +76,81 @@ class Sequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        last = Signal.like(self.row)
-        left = Signal(range(self.rows + 1))  # rows after this one
-        coming = self.i.p
-        opposite, start, begin, reach = (
-            Signal.like(last, name=f"opposite_{name}")
-            for name in ("last", "start", "begin", "reach")
-        )
-        free = Signal()
-        m.d.comb += [
-            opposite.eq(Mux(coming.side, self.last_r, self.last_s)),
-            start.eq(Mux(coming.side, self.start_r, self.start_s)),
-            begin.eq(Mux(coming.side, self.begin_r, self.begin_s)),
-            reach.eq(Mux(coming.side, self.reach_r, self.reach_s)),
-            free.eq(~self.present | self.ends),
-            self.i.ready.eq(free & ~self.hold),
-            self.clear.eq(self.i.valid & self.i.ready & coming.flush),
-        ]
-        with m.If(~self.hold):
-            with m.If(free):
-                own = Cat(~coming.side, coming.side)
+        # What is on offer is led past a row in this cycle, its first, its last. All of that was
+        # decided in the cycle before, by what is on offer now.
+        goes, fresh, ends = Signal(), Signal(init=1), Signal()
+        packet = self.i.payload
+        m.d.comb += self.i.ready.eq(goes & ends)
+
+        def opposite(what, packet=packet):
+            """Return what the other region says, or what is kept for it."""
+            if isinstance(what, str):
+                what = {side: getattr(self, f"{what}_{side}") for side in "rs"}
+            return Mux(packet.side, what["r"], what["s"])
+
+        # What the last row in use of each region comes down to.
+        left = Signal(range(self.rows + 1))  # rows of a packet behind its first
+        whole = {side: Signal.like(left, name=f"whole_{side}") for side in "rs"}
+        before = {side: Signal.like(self.row, name=f"before_{side}") for side in "rs"}
+        double = {side: Signal(name=f"double_{side}") for side in "rs"}
+        few = {side: Signal(name=f"few_{side}") for side in "rs"}
+        for side in "rs":
+            end = Signal.like(self.row, name=f"end_{side}")
+            m.d.sync += [
+                end.eq(getattr(self, f"last_{side}")),
+                whole[side].eq(end + 1),
+                before[side].eq(end - 1),
+                double[side].eq(end == 1),
+                few[side].eq(end <= 1),
+            ]
+
+        soon = Signal()  # the packet ends behind the row that is next
+        # Whether the row is the last one, known together with it.
+        wraps, before_last, only = Signal(), Signal.like(self.row), Signal()
+        with m.If(goes):
+            with m.If(fresh):
                 m.d.sync += [
-                    self.present.eq(self.i.valid),
-                    self.packet.eq(coming),
-                    self.arrives.eq(own & (self.i.valid & coming.tuple).replicate(2)),
-                    last.eq(opposite),
-                    self.row.eq(Mux(coming.inner, start, begin)),
-                    self.first.eq(1),
-                    left.eq(Mux(coming.inner, opposite + 1, reach)),
-                    self.ends.eq(~coming.tuple | (~coming.inner & (reach == 0))),
+                    left.eq(Mux(packet.inner, opposite(whole), opposite("reach"))),
+                    soon.eq(Mux(packet.inner, opposite(double), opposite("triple"))),
+                    before_last.eq(opposite(before)),
+                    only.eq(opposite("only")),
+                    wraps.eq(Mux(packet.inner, opposite("start_last"), opposite("begin_last"))),
+                    self.row.eq(Mux(packet.inner, opposite("start"), opposite("begin"))),
                 ]
             with m.Else():
                 m.d.sync += [
-                    self.arrives.eq(0),
-                    self.row.eq(Mux(self.row == last, 0, self.row + 1)),
-                    self.first.eq(0),
                     left.eq(left - 1),
-                    self.ends.eq(left == 1),
+                    soon.eq(left == 3),
+                    wraps.eq(Mux(wraps, only, self.row == before_last)),
+                    self.row.eq(Mux(wraps, 0, self.row + 1)),
                 ]
+
+        # Of a packet that comes up, also whether it has just one row, or two, is known before.
+        own = Cat(~packet.side, packet.side) & (goes & fresh & packet.tuple).replicate(2)
+        behind, one_row, two_rows, moves = self.i.behind, Signal(), Signal(), Signal()
+        # A tuple that is stored right now may open another row, which `reach` does not know yet.
+        opened = Mux(behind.side, own[0], own[1])
+        m.d.comb += [
+            one_row.eq(opposite("only", behind) | (opposite("sole", behind) & ~opened)),
+            two_rows.eq(opposite(few, behind) | (opposite("pair", behind) & ~opened)),
+            moves.eq(~self.i.valid | self.i.ready),
+        ]
+        m.d.sync += goes.eq(self.i.coming & ~self.hold)
+        with m.If(moves):
+            m.d.sync += [
+                fresh.eq(1),
+                ends.eq(~behind.flush & (~behind.tuple | (~behind.inner & one_row))),
+                soon.eq(behind.flush | Mux(behind.inner, opposite("only", behind), two_rows)),
+            ]
+        with m.Elif(goes):
+            m.d.sync += [fresh.eq(0), ends.eq(soon)]
+
+        m.d.sync += [
+            self.packet.eq(packet),
+            self.step.eq(goes),
+            self.first.eq(fresh),
+            self.ends.eq(ends),
+            self.arrives.eq(own),
+            self.clear.eq(goes & fresh & packet.flush),
+        ]
         return m

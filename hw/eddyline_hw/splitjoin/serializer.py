@@ -1,10 +1,11 @@
 """From a row with hits and stars to one item after another."""
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.splitjoin.layouts import item_layout, row_layout
+from eddyline_hw.splitjoin.layouts import found_layout, item_layout, pair_layout, row_layout
+from eddyline_hw.stream.preview import foretold
 
 __all__ = ["PunctuatedSerializer"]
 
@@ -12,8 +13,7 @@ __all__ = ["PunctuatedSerializer"]
 class PunctuatedSerializer(wiring.Component):
     """Turn a row into results and stars, lowest lane first, a lane's star behind its result.
 
-    One item per cycle without a gap between one row's last and the next one's first, as in
-    :class:`eddyline_hw.handshake.serializer.HitSerializer`.
+    One item per cycle without a gap between one row's last and the next one's first.
 
     Parameters
     ----------
@@ -26,70 +26,95 @@ class PunctuatedSerializer(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(row_layout(plan, lanes, carried)))``
-    o : ``Out(stream.Signature(item_layout(plan, carried)))``
-        From flip-flops. The id of a star's other side is 0.
+    i : ``In(foretold(row_layout(lanes)))``
+        Rows. Each stays on offer until its last item.
+    found : ``In(found_layout(plan, lanes, carried))``
+        What belongs to the row that was on offer two cycles ago.
+    room : ``In(1)``
+        Whoever takes the items can take another one.
+    push, item : Out
+        An item, three cycles after there was room; from flip-flops.
+    pair : ``Out(pair_layout(plan, carried))``
+        What belongs to the item of two cycles ago. The id of a star's other side is 0.
     """
+
+    flight = 3
+    lag = 2
 
     def __init__(self, plan, *, lanes, carried=()):
         self.lanes = lanes
         self.carried = tuple(carried)
         super().__init__(
             {
-                "i": In(stream.Signature(row_layout(plan, lanes, carried))),
-                "o": Out(stream.Signature(item_layout(plan, carried))),
+                "i": In(foretold(row_layout(lanes))),
+                "found": In(found_layout(plan, lanes, carried)),
+                "room": In(1),
+                "push": Out(1),
+                "item": Out(item_layout()),
+                "pair": Out(pair_layout(plan, carried)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
 
-        current = Signal.like(self.i.payload, reset_less=True)
-        found, stars = current.found, current.stars
-        # Items of a row: hit and star of each lane, and the last star. What is sent next is found a
-        # cycle ahead, so that flip-flops steer the multiplexer.
-        row = self.i.p
-        lanes = zip(row.found.hits, row.stars.marks, strict=True)
-        items = Cat(Cat(Cat(*lane) for lane in lanes), row.stars.closes)
-        ahead, following = Signal(len(items)), Signal(len(items))
-        lowest, rest = Signal.like(following), Signal.like(following)
-        done = Signal(init=1)  # nothing is ahead
+        # An item of what is on offer is sent in this cycle, its first, its last. All of that was
+        # decided in the cycle before, by what is on offer now.
+        sends, fresh, ends = Signal(), Signal(init=1), Signal()
+        row = self.i.payload
+        m.d.comb += self.i.ready.eq(sends & ends)
+        # Of a row of which something was sent: what is left, and whether that is only one item.
+        rest, final = Signal.like(row.items), Signal()
+        current, after = Signal.like(row.items), Signal.like(row.items)
         m.d.comb += [
-            following.eq(Mux(done, Mux(self.i.valid, items, 0), ahead)),
-            rest.eq(following & (following - 1)),
+            current.eq(Mux(fresh, row.items, rest)),
+            after.eq(_without_lowest(current)),
         ]
-        partner = Signal.like(found.probe)
-        for lane in range(self.lanes):
-            with m.If(lowest[2 * lane]):
-                m.d.comb += partner.eq(found.parts[lane])
-        closing, starred = Signal(), Signal()
-        m.d.comb += [
-            closing.eq(lowest[-1]),
-            starred.eq(Cat(lowest[1::2], closing).any()),
+        fresh_next, final_next = Signal(), Signal()
+        m.d.comb += [fresh_next.eq(fresh), final_next.eq(final)]
+        with m.If(sends):
+            m.d.comb += [fresh_next.eq(ends), final_next.eq(_without_lowest(after) == 0)]
+            m.d.sync += rest.eq(after)
+        m.d.sync += [
+            fresh.eq(fresh_next),
+            final.eq(final_next),
+            sends.eq(self.i.coming & self.room),
+            ends.eq(Mux(fresh_next, ~self.i.ahead.several, final_next)),
         ]
 
-        advance = Signal()
-        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
-        m.d.comb += self.i.ready.eq(advance & done)
-        item = self.o.p
-        with m.If(advance):
-            m.d.sync += [
-                self.o.valid.eq(lowest != 0),
-                item.star.eq(starred),
-                item.side.eq(found.side),
-                item.ordered.eq(stars.ordered),
-                item.both.eq(closing & stars.both),
-                item.sync.eq(closing & stars.sync),
-                item.hidden.eq(closing & stars.hidden),
-                item.final.eq(closing & ~stars.sync & ~stars.hidden),
-                item.r_id.eq(Mux(found.side, partner.id, found.probe.id)),
-                item.s_id.eq(Mux(found.side, found.probe.id, partner.id)),
-                lowest.eq(following & ~(following - 1)),
-                ahead.eq(rest),
-                done.eq(rest == 0),
-            ]
-            for name in self.carried:
-                m.d.sync += item[name].eq(Mux(found.side, partner[name], found.probe[name]))
-            with m.If(done):
-                m.d.sync += current.eq(row)
+        sent, chosen = Signal(), Signal.like(row.items)
+        flags = Signal.like(row)
+        m.d.sync += [sent.eq(sends), chosen.eq(current & ~after), flags.eq(row)]
+        closing = chosen[-1]
+        m.d.sync += [
+            self.push.eq(sent),
+            self.item.star.eq(Cat(chosen[1::2], closing).any()),
+            self.item.side.eq(flags.side),
+            self.item.ordered.eq(flags.ordered),
+            self.item.both.eq(closing & flags.both),
+            self.item.sync.eq(closing & flags.sync),
+            self.item.hidden.eq(closing & flags.hidden),
+            self.item.final.eq(closing & ~flags.sync & ~flags.hidden),
+        ]
+
+        # The ids come two cycles behind the row, and wait for nothing.
+        lanes, sides = Signal(self.lanes), Signal(2)
+        m.d.sync += [lanes.eq(chosen[: 2 * self.lanes : 2]), sides.eq(Cat(flags.side, sides))]
+        probe = Signal.like(self.found.probe)
+        partner, selected = Signal.like(self.found.probe), Signal.like(self.found.probe)
+        for lane in range(self.lanes):
+            with m.If(lanes[lane]):
+                m.d.comb += selected.eq(self.found.parts[lane])
+        m.d.sync += [probe.eq(self.found.probe), partner.eq(selected)]
+        of_s = sides[1]
+        m.d.sync += [
+            self.pair.r_id.eq(Mux(of_s, partner.id, probe.id)),
+            self.pair.s_id.eq(Mux(of_s, probe.id, partner.id)),
+        ]
+        for name in self.carried:
+            m.d.sync += self.pair[name].eq(Mux(of_s, partner[name], probe[name]))
         return m
+
+
+def _without_lowest(bits):
+    return (bits & (bits - 1))[: len(bits)]

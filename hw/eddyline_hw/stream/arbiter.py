@@ -1,10 +1,10 @@
 """Fair choice among requests, within the cycle."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["RoundRobinArbiter"]
+__all__ = ["RoundRobinArbiter", "next_owner"]
 
 
 class RoundRobinArbiter(wiring.Component):
@@ -82,3 +82,20 @@ def any_below(bits):
         reach = reach | (reach << distance)[:width]
         distance *= 2
     return reach
+
+
+def next_owner(owner, requests, codes):
+    """Return the code of who has the turn after ``owner``: the next request around the circle.
+
+    Without another request the turn stays where it is, whether or not it is used. For a few ways
+    this is shallower than the arbiter.
+    """
+    ways = len(requests)
+    successors = []
+    for way in range(ways):
+        successor = codes[way]
+        for steps in reversed(range(1, ways)):  # the nearest comes last, and has its way
+            other = (way + steps) % ways
+            successor = Mux(requests[other], codes[other], successor)
+        successors.append(successor)
+    return Array(successors)[owner]

@@ -30,6 +30,10 @@ class Fifo(wiring.Component):
         no enable waits for ``i.valid``. The output register makes up for it.
     memory : str
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
+    trusting : bool
+        The producer knows that there is room: ``i.ready`` is always 1, and nothing waits for it.
+    clears : str, optional
+        A bit of the payload that is 0 while nothing is on offer.
 
     Members
     -------
@@ -37,13 +41,13 @@ class Fifo(wiring.Component):
         Payloads to store. Stalls while the memory is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
-    level : ``Out(range(depth))``
-        Payloads behind the one on offer, a cycle late.
+    level : ``Out(range(depth + trusting))``
+        Payloads behind the one on offer, a cycle late; ``depth`` if trust was betrayed.
     peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
-    def __init__(self, shape, *, depth, memory="lutram"):
+    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=None):
         if depth < 4:
             raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
@@ -51,11 +55,13 @@ class Fifo(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.memory = memory
+        self.trusting = trusting
+        self.clears = clears
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth)),
+                "level": Out(range(depth + trusting)),
                 "peak": Out(range(depth)),
             }
         )
@@ -79,6 +85,8 @@ class Fifo(wiring.Component):
         self._after_tail = Signal(range(depth), init=1)
         self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
+        self._wrote = Signal(name="wrote")  # in the last cycle: what `level` does not know yet
+        self._took = Signal(name="took")
 
     def elaborate(self, platform):
         m = Module()
@@ -88,12 +96,12 @@ class Fifo(wiring.Component):
         r_port = self._r_port
 
         writable = Signal(init=1)
-        payload = Signal(self.shape, reset_less=True)
+        payload = Signal(self.shape, reset_less=self.clears is None)
         write = Signal()
         read = Signal()
 
         m.d.comb += [
-            self.i.ready.eq(writable),
+            self.i.ready.eq(1 if self.trusting else writable),
             self.o.payload.eq(payload),
             write.eq(self.i.valid & self.i.ready),
             read.eq(self._readable & (~self.o.valid | self.o.ready)),
@@ -104,6 +112,9 @@ class Fifo(wiring.Component):
         ]
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [self.o.valid.eq(self._readable), payload.eq(r_port.data)]
+            if self.clears:
+                with m.If(~self._readable):
+                    m.d.sync += payload[self.clears].eq(0)
 
         after_head, after_tail, beyond = self._after_head, self._after_tail, self._beyond
 
@@ -125,7 +136,7 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        wrote, took = Signal(), Signal()
+        wrote, took = self._wrote, self._took
         m.d.sync += [wrote.eq(write), took.eq(read)]
         with m.If(wrote & ~took):
             m.d.sync += self.level.eq(self.level + 1)

@@ -7,7 +7,7 @@ from amaranth import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.stream.arbiter import RoundRobinArbiter, any_below
+from eddyline_hw.stream.arbiter import RoundRobinArbiter
 from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.stream.tree import height, split
@@ -33,40 +33,29 @@ class Merger(wiring.Component):
         Payload shape, identical on all ports.
     ways : int
         Number of inputs, at least 1.
-    steered : bool
-        Inputs can be switched off, and stars say how to go on: the payload needs fields ``star``
-        and ``ordered``. Behind a star with ``ordered`` the inputs are served in sequence, each
-        until it shows its star (SplitJoin, algorithm 5); behind any other one, fairly.
 
     Members
     -------
     i : ``In(stream.Signature(shape)).array(ways)``
         Inputs. At most one is accepted per cycle, or all of them if all show a star. ``ready``
         depends on ``o.ready`` and on the star of the same input.
-    enabled : ``In(ways)``
-        Only if ``steered``. What comes from other inputs is swallowed, and no star waits for
-        them. An input that was switched off must stay so.
     o : ``Out(stream.Signature(shape))``
         Merged output, from flip-flops. Order is kept within an input, not across inputs. A star
-        has the payload of input 0, or of the first one that is enabled.
+        has the payload of input 0.
     """
 
-    def __init__(self, shape, *, ways, steered=False):
+    def __init__(self, shape, *, ways):
         if ways < 1:
             raise ValueError(f"a merger needs at least 1 input, not {ways!r}")
         self.shape = shape
         self.ways = ways
         self.punctuated = isinstance(shape, data.StructLayout) and "star" in dict(shape)
-        self.steered = steered
-        members = {
-            "i": In(stream.Signature(shape)).array(ways),
-            "o": Out(stream.Signature(shape)),
-        }
-        if steered:
-            if not self.punctuated or "ordered" not in dict(shape):
-                raise ValueError("a steered merger needs fields 'star' and 'ordered'")
-            members["enabled"] = In(ways)
-        super().__init__(members)
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)).array(ways),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
         # Whose payload is taken is decided a cycle ahead, so that the wide multiplexer is steered
         # by flip-flops. An offer that is seen and not taken is still there in the next cycle; of
         # the input that is being taken from nothing is known, but the arbiter puts it last.
@@ -87,10 +76,6 @@ class Merger(wiring.Component):
 
         if self.punctuated:
             m.d.comb += stars.eq(Cat(port.valid & port.payload.star for port in self.i))
-        if self.steered:  # whoever is off holds up nobody, as if it always showed a star
-            m.d.comb += stars.eq(
-                Cat(port.valid & port.payload.star for port in self.i) | ~self.enabled
-            )
         m.d.comb += [
             heads.eq(Cat(port.valid for port in self.i) & ~stars),
             free.eq(~self.o.valid | self.o.ready),
@@ -104,13 +89,6 @@ class Merger(wiring.Component):
 
         chosen = Signal(self.ways)
         m.d.comb += chosen.eq(self._turn | barrier)
-        if self.steered:
-            leader = Signal(self.ways)
-            m.d.sync += leader.eq(_lowest(self.enabled))
-            m.d.comb += chosen.eq(self._turn | (leader & barrier.replicate(self.ways)))
-            for port, on in zip(self.i, self.enabled, strict=True):
-                with m.If(~on):
-                    m.d.comb += port.ready.eq(1)
         merged = reduce(
             or_,
             (
@@ -129,22 +107,7 @@ class Merger(wiring.Component):
             with m.If(barrier):
                 m.d.sync += barrier.eq(0)
 
-        if self.steered:
-            ordered = Signal()
-            with m.If(barrier & free):
-                m.d.sync += ordered.eq(self.shape(merged).ordered)
-            # The first input that shows no star has its turn, whether or not it has anything.
-            with m.If(ordered & (free | ~served)):
-                m.d.sync += self._turn.eq(_lowest(~stars))
-            with m.If(~self.enabled.any()):
-                m.d.sync += barrier.eq(0)
-
         return m
-
-
-def _lowest(bits):
-    """Return only the lowest bit that is set."""
-    return bits & ~any_below(bits)
 
 
 class MergeTree(wiring.Component):
@@ -168,16 +131,11 @@ class MergeTree(wiring.Component):
     depth : int
         Depth of the queue behind each merger: 2, which is a ``Buffer``, or at least 5, where a
         ``Fifo`` has full rate.
-    steered : bool
-        Inputs can be switched off, and stars say in which order they are served, as in ``Merger``.
 
     Members
     -------
     i : ``In(stream.Signature(shape)).array(inputs)``
         Inputs.
-    enabled : ``In(inputs)``
-        Only if ``steered``. A branch without an enabled input is ignored as a whole. With a single
-        input it has no effect.
     o : ``Out(stream.Signature(shape))``
         Merged output, from flip-flops. Order is kept within an input, not across inputs.
 
@@ -190,7 +148,7 @@ class MergeTree(wiring.Component):
         buffers, 4 with deeper queues, and 1 for a single input, which has a buffer only.
     """
 
-    def __init__(self, shape, *, inputs, fan_in=4, depth=2, steered=False):
+    def __init__(self, shape, *, inputs, fan_in=4, depth=2):
         if inputs < 1:
             raise ValueError(f"a merge tree needs at least 1 input, not {inputs!r}")
         if fan_in not in range(2, 9):
@@ -205,14 +163,12 @@ class MergeTree(wiring.Component):
         self.depth = depth
         self.levels = height(inputs, fan_in)
         self.latency = self.levels * (3 if depth == 2 else 4) or 1
-        self.steered = steered
-        members = {
-            "i": In(stream.Signature(shape)).array(inputs),
-            "o": Out(stream.Signature(shape)),
-        }
-        if steered:
-            members["enabled"] = In(inputs)
-        super().__init__(members)
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)).array(inputs),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -220,16 +176,11 @@ class MergeTree(wiring.Component):
         def gather(ports, level, path):
             """Merge ``ports`` in a subtree of ``level`` levels and return its output."""
             if level == 0:
-                return ports[0][1]
+                return ports[0]
             branches = split(ports, span=self.fan_in ** (level - 1))
             if len(branches) == 1:  # nothing to merge here
                 return gather(branches[0], level - 1, path)
-            merger = Merger(self.shape, ways=len(branches), steered=self.steered)
-            if self.steered:
-                # Registered, since one bit reaches every level.
-                m.d.sync += merger.enabled.eq(
-                    Cat(Cat(self.enabled[number] for number, _ in one).any() for one in branches)
-                )
+            merger = Merger(self.shape, ways=len(branches))
             if self.depth == 2:
                 queue = Buffer(self.shape)
             else:
@@ -241,8 +192,7 @@ class MergeTree(wiring.Component):
             wiring.connect(m, merger.o, queue.i)
             return queue.o
 
-        leaves = [(number, wiring.flipped(port)) for number, port in enumerate(self.i)]
-        root = gather(leaves, self.levels, "")
+        root = gather([wiring.flipped(port) for port in self.i], self.levels, "")
         if self.levels:
             wiring.connect(m, root, wiring.flipped(self.o))
         else:

@@ -5,6 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from eddyline_hw.stream.fifo import STYLES
+
 __all__ = ["Banks"]
 
 # Bits of a slice: what one block memory holds beside each other, or nine blocks of LUTRAM.
@@ -32,7 +34,7 @@ class Banks(wiring.Component):
     w_addr, w_data, w_en, r_addr : In
         Where to write what, and where to read.
     r_data : Out
-        What was read at the address of two cycles ago.
+        What was read at the address of two cycles ago; anything if that was written just then.
     """
 
     latency = 2
@@ -74,7 +76,10 @@ class _Bank(wiring.Component):
 
     def __init__(self, width, *, depth, memory):
         self.memory = memory
-        self._storage = Memory(shape=width, depth=depth, init=[])
+        # Nobody looks at what comes from a place that was written in the same cycle, which Yosys
+        # cannot see: it would build a bypass around a block memory.
+        attrs = {"ram_style": STYLES[memory], "no_rw_check": 1}
+        self._storage = Memory(shape=width, depth=depth, init=[], attrs=attrs)
         super().__init__(
             {
                 "w_addr": In(range(depth)),
@@ -95,13 +100,16 @@ class _Bank(wiring.Component):
             w_port.data.eq(self.w_data),
             w_port.en.eq(self.w_en),
         ]
+        r_port = self._storage.read_port(domain="comb")
+        r_addr, r_data = self.r_addr, r_port.data
+        # One register in front of LUTRAM and one behind; a block memory has both of them inside.
         if self.memory == "lutram":
-            r_port = self._storage.read_port(domain="comb")
-            m.d.sync += r_port.addr.eq(self.r_addr)
+            r_addr = Signal.like(self.r_addr, name="address")
+            m.d.sync += r_addr.eq(self.r_addr)
         else:
-            r_port = self._storage.read_port(domain="sync")
-            m.d.comb += r_port.addr.eq(self.r_addr)
+            r_data = Signal(len(self.r_data), name="latch", reset_less=True)
+            m.d.sync += r_data.eq(r_port.data)
         read = Signal(len(self.r_data), reset_less=True)
-        m.d.sync += read.eq(r_port.data)
-        m.d.comb += self.r_data.eq(read)
+        m.d.sync += read.eq(r_data)
+        m.d.comb += [r_port.addr.eq(r_addr), self.r_data.eq(read)]
         return m

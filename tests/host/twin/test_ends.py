@@ -16,6 +16,11 @@ from tests.host.twin.joins import BAND, plan, tuples
 
 # Starts a twin, prints the ids of its workers, and pushes until it is stopped.
 BUSY = """
+import signal
+
+# Whoever runs the tests in the background has had interrupts ignored, for all its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from eddyline.plan import Window
 from eddyline.twin import HandshakeTwin
 from tests.host.twin.joins import BAND, plan, tuples

@@ -48,7 +48,7 @@ def play(dut, settings, messages, *, stall=(), idle=(), ready=True, also=None, l
         outputs["dropped_results"] = 0
         for core in range(dut.cores):
             ctx.set(dut.selected, core)
-            for _ in range(4):
+            for _ in range(8):
                 await ctx.tick()
             outputs["dropped_results"] += ctx.get(dut.dropped_results)
 

@@ -71,7 +71,7 @@ def play(dut, settings, messages, *, stall=(), idle=(), limit=20_000, port=None,
             outputs[name] = []
         for core in range(dut.cores):
             ctx.set(dut.selected, core)
-            for _ in range(4):
+            for _ in range(8):
                 await ctx.tick()
             for name in ("comparisons", "busy", "peak", "unstored_r", "unstored_s"):
                 outputs[name].append(ctx.get(getattr(dut, name)))

@@ -10,6 +10,7 @@ from tests.hw.bench import record
 from tests.hw.handshake.joins import band_plan, message
 from tests.hw.splitjoin.play import STAR, play
 
+CYCLES = 160  # scans of so many cycles are more than fit into all queues on the way
 PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
 
 
@@ -24,27 +25,36 @@ def fill(window_r, window_s):
 
 
 @pytest.mark.parametrize(
-    ("cores", "window_r", "window_s", "lanes", "memory", "mode", "pattern"),
+    ("cores", "window_r", "window_s", "lanes", "memory", "mode", "every", "pattern"),
     [
-        (1, 4, 4, 4, "bram", Precision.NONE, "alternating"),
-        (3, 6, 6, 2, "lutram", Precision.NONE, "bursty"),
-        (2, 16, 16, 4, "lutram", Precision.NONE, "alternating"),
-        (2, 24, 16, 4, "bram", Precision.OUTER, "bursty"),
-        (3, 12, 24, 1, "lutram", Precision.OUTER, "one-sided"),
-        (2, 24, 16, 4, "lutram", Precision.INNER, "alternating"),
+        (1, 4, 4, 4, "bram", Precision.NONE, 1, "alternating"),
+        (3, 6, 6, 2, "lutram", Precision.NONE, 1, "bursty"),
+        (2, 16, 16, 4, "lutram", Precision.NONE, 1, "alternating"),
+        (2, 24, 16, 4, "bram", Precision.OUTER, 1, "bursty"),
+        (3, 12, 24, 1, "lutram", Precision.OUTER, 1, "one-sided"),
+        (2, 24, 16, 4, "lutram", Precision.INNER, 64, "alternating"),
+        # A star in every cycle: from tuples of one row, and from every row.
+        (1, 2, 2, 2, "lutram", Precision.OUTER, 1, "one-sided"),
+        (5, 5, 10, 2, "lutram", Precision.OUTER, 1, "bursty"),
+        (5, 5, 5, 1, "bram", Precision.OUTER, 1, "one-sided"),
+        (3, 9, 12, 1, "lutram", Precision.INNER, 1, "bursty"),
+        (5, 5, 5, 1, "lutram", Precision.INNER, 1, "one-sided"),
     ],
 )
 def test_tuples_follow_each_other_without_a_gap(
-    cores, window_r, window_s, lanes, memory, mode, pattern
+    cores, window_r, window_s, lanes, memory, mode, every, pattern
 ):
     """Comparators are busy in every cycle while there is something to do."""
     plan = band_plan()
     dut = SplitJoin(
-        plan, cores=cores, window_r=window_r, window_s=window_s, lanes=lanes, memory=memory
-    )
-    sides = (PATTERNS[pattern] * 40)[:40]
+        plan, cores=cores, window_r=window_r, window_s=window_s, lanes=lanes, memory=memory,
+        fan_in=2,
+    )  # fmt: skip
+    windows, inner = {"r": window_s, "s": window_r}, mode is Precision.INNER
+    scans = {s: dut.rows("sr"[s == "s"], windows[s], inner=inner) for s in "rs"}
+    count = CYCLES // min(scans.values())
+    sides = (PATTERNS[pattern] * count)[:count]
     messages = [*fill(window_r, window_s), *without_pairs(sides), STAR]
-    every = 64 if mode is Precision.INNER else 1
     taken = [[] for _ in dut.core]
     play(
         dut,
@@ -55,12 +65,11 @@ def test_tuples_follow_each_other_without_a_gap(
             for core, into in zip(dut.core, taken, strict=True)
         ],
     )
-    windows = {"r": window_s, "s": window_r}
-    inner = mode is Precision.INNER
     for into in taken:
-        cycles = [cycle for cycle, packet in into if packet.tuple or packet.sync][-41:]
+        cycles = [cycle for cycle, packet in into if packet.tuple or packet.sync][-count - 1 :]
         gaps = [later - earlier for earlier, later in zip(cycles, cycles[1:], strict=False)]
-        assert gaps == [dut.rows("sr"[s == "s"], windows[s], inner=inner) for s in sides]
+        # A packet is taken with its last row; the star at the end is one cycle behind.
+        assert gaps == [*(scans[side] for side in sides[1:]), 1]
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ def test_order_may_change_among_tuples():
     plan = band_plan()
     dut = SplitJoin(plan, cores=3, window_r=7, window_s=10, lanes=2, fan_in=2)
     orders = [NONE, INNER, OUTER, INNER, NONE, OUTER, NONE]
-    arrivals = random_arrivals(7 * 9, seed=3, values=4)
+    arrivals = random_arrivals(7 * 36, seed=3, values=12)
     messages = []
     for number, mode in enumerate(orders):
         messages += [
             Set(order_settings(mode, 1), wait=False),
-            *messages_of(arrivals[9 * number : 9 * number + 9]),
+            *messages_of(arrivals[36 * number : 36 * number + 36]),
         ]
     epochs, _, _ = play(dut, dut.settings(7, 10), [*messages, STAR], stall=(0, 0, 3))
     (results,) = epochs
@@ -53,7 +53,7 @@ def test_order_may_change_among_tuples():
     # A change also takes hold of tuples that wait behind the input: leave out those near it.
     closed = [(one.side, one.s_id if one.side else one.r_id) for one in results if one.final]
     for number, mode in enumerate(orders):
-        for side, place, _ in arrivals[9 * number + 3 : 9 * number + 6]:
+        for side, place, _ in arrivals[36 * number + 1 : 36 * number + 20]:
             assert ((int(side == "s"), place) in closed) == (mode is not NONE)
 
 
@@ -126,8 +126,8 @@ class Hung(SplitCore):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules += [*self.regions.values(), self.sequencer, self.matcher]
-        m.d.comb += [port.valid.eq(1) for port in self.o]
+        m.submodules += [*self.regions.values(), self.queue, self.sequencer, self.matcher]
+        m.d.comb += [self.sends.eq(3), self.item.eq(5)]
         return m
 
 
@@ -166,11 +166,11 @@ def test_nothing_may_leave_a_window_without_an_end(count, overflow):
 
 def test_nothing_is_lost_when_everything_matches_and_the_output_stalls():
     plan = band_plan()
-    arrivals = random_arrivals(60, seed=2, values=1)
+    arrivals = random_arrivals(200, seed=2, values=1)
     dut = SplitJoin(plan, cores=2, window_r=16, window_s=16, lanes=4)
     values = dut.settings(16, 16, order_mode=OUTER)
     messages = [*messages_of(arrivals), FLUSH]
-    (results,), _, outputs = play(dut, values, messages, stall=(1200, *[0] * 5000), limit=8000)
+    (results,), _, outputs = play(dut, values, messages, stall=(1200, *[0] * 9000), limit=12000)
     parts, rest = expected_parts(plan, arrivals, {"r": 16, "s": 16}, cores=2, mode=OUTER)
     check(results, parts, rest)
     assert outputs["waited"] > 500

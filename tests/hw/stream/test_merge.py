@@ -1,6 +1,5 @@
 # amaranth: UnusedElaboratable=no
 from functools import partial
-from itertools import islice
 
 import pytest
 from amaranth import Module
@@ -210,77 +209,6 @@ def test_a_field_called_star_is_what_punctuates():
     assert Merger(RESULT, ways=2).punctuated
     assert not Merger(8, ways=2).punctuated
     assert not Merger(data.StructLayout({"stars": 1}), ways=2).punctuated
-
-
-STEERED = data.StructLayout({"star": 1, "ordered": 1, "way": 4, "epoch": 3, "number": 4})
-
-
-def steered_rows(way, counts, ordered):
-    """Return an input's results; the star before an epoch says whether it is served in order."""
-    sent = []
-    for epoch, count in enumerate(counts):
-        star = {"star": 1, "ordered": ordered[epoch], "way": 0, "epoch": epoch, "number": 0}
-        sent.append(STEERED.const(star))
-        fields = {"star": 0, "ordered": 0, "way": way, "epoch": epoch}
-        sent += [STEERED.const(fields | {"number": n}) for n in range(count)]
-    return sent
-
-
-def run_steered(ways, counts, ordered, *, off=(), idles=(), stall=(), fan_in=2):
-    """Return what leaves a tree whose inputs ``off`` are switched off from the start."""
-    dut = MergeTree(STEERED, inputs=ways, fan_in=fan_in, steered=True)
-    stars = [[*steered_rows(way, counts[way], ordered)] for way in range(ways)]
-    sent = [rows[:1] if way in off else rows for way, rows in enumerate(stars)]
-    # A closing star shows that all is out.
-    last = STEERED.const({"star": 1, "ordered": 0, "way": 0, "epoch": 7, "number": 0})
-    sent = [rows if way in off else [*rows, last] for way, rows in enumerate(sent)]
-    left = []
-
-    async def set_up(ctx):
-        ctx.set(dut.enabled, sum(1 << way for way in range(ways) if way not in off))
-
-    async def drain(ctx):
-        while not left or left[-1].epoch != 7:
-            await collect(ctx, dut.o, 1, left, stall[len(left) % 8 :][:1])
-
-    simulate(
-        dut,
-        set_up,
-        *(
-            partial(feed, port=port, payloads=rows, idle=[2, *idles[n : n + 1]])
-            for n, (port, rows) in enumerate(zip(dut.i, sent, strict=True))
-        ),
-        drain,
-    )
-    return left
-
-
-@settings(max_examples=25, deadline=None)
-@given(ways=st.integers(2, 6), fan_in=st.integers(2, 3), stall=GAPS, data=st.data())
-def test_stars_say_whether_inputs_are_served_in_sequence(ways, fan_in, stall, data):
-    epochs = data.draw(st.integers(1, 4))
-    ordered = data.draw(st.lists(st.integers(0, 1), min_size=epochs, max_size=epochs))
-    column = st.lists(st.integers(0, 4), min_size=epochs, max_size=epochs)
-    counts = [data.draw(column) for _ in range(ways)]
-    idles = data.draw(st.lists(st.integers(0, 9), min_size=ways, max_size=ways))
-    off = data.draw(st.sets(st.integers(0, ways - 1), max_size=ways - 1))
-    left = run_steered(
-        ways, counts, ordered, off=off, idles=idles, stall=[*stall, *[0] * 8], fan_in=fan_in
-    )
-    rows = iter(left)
-    for epoch in range(epochs):
-        star = next(rows)
-        assert (star.star, star.epoch, star.ordered) == (1, epoch, ordered[epoch])
-        right = [
-            (way, n) for way in range(ways) if way not in off for n in range(counts[way][epoch])
-        ]
-        found = [(one.way, one.number) for one in islice(rows, len(right))]
-        assert (found if ordered[epoch] else sorted(found)) == right
-
-
-def test_a_steered_merger_needs_to_be_told():
-    with pytest.raises(ValueError, match=r"^a steered merger needs fields 'star' and 'ordered'$"):
-        Merger(RESULT, ways=2, steered=True)
 
 
 class Renamed(wiring.Component):

@@ -26,7 +26,7 @@ def knee(results: Results) -> float:
     """Return the smallest match rate that slows the input down by more than a hundredth."""
     rows = results["matches"]
     alone = rows[0]["cycles_per_tuple"]
-    slowed = [row["matching"] for row in rows if row["cycles_per_tuple"] > 1.01 * alone]
+    slowed = [row["match_rate"] for row in rows if row["cycles_per_tuple"] > 1.01 * alone]
     return min(slowed, default=1.0)
 
 
@@ -75,15 +75,18 @@ def _tables(results: Results) -> Iterable[str]:
     cores = results["throughput"]["cores"]
     yield from (f"## Throughput against precision, {cores} cores", "")
     yield from _table(
-        "order | scan | cycles per tuple",
-        ([r["order"], r["scan"], r["cycles_per_tuple"]] for r in results["precision"]),
+        "order | scan | pairs and stars | cycles per tuple",
+        (
+            [r[n] for n in ("order", "scan", "items", "cycles_per_tuple")]
+            for r in results["precision"]
+        ),
     )
     yield from (f"## Throughput against match rate, {cores} cores", "")
     yield from _table(
         "match rate | cycles per tuple | bound | results per cycle",
         (
             [
-                f"{row['matching']:.1%}",
+                f"{row['match_rate']:.1%}",
                 row["cycles_per_tuple"],
                 float(row["bound"]),
                 row["results_per_cycle"],
@@ -153,19 +156,19 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
                 Line("measured", [(n, 1000 / row["cycles_per_tuple"]) for n, row in order]),
                 Line("comparators alone", [(n, 1000 / row["scan"]) for n, row in order], True),
             ],
-            x="order, ever more exact",
+            x="order, ever more exact (o: outer, i: inner)",
             y="tuples per 1000 cycles",
             names=dict(enumerate(short)),
         ),
     )
-    rates = [(100 * row["matching"], row) for row in results["matches"]]
+    rates = [(100 * row["match_rate"], row) for row in results["matches"]]
     yield (
         "matches",
         plot(
             f"Throughput against match rate ({cores} cores)",
             [
                 Line("measured", [(x, 1000 / row["cycles_per_tuple"]) for x, row in rates]),
-                Line("one result per cycle", [(x, 1000 / row["bound"]) for x, row in rates], True),
+                Line("scan or results", [(x, 1000 / row["bound"]) for x, row in rates], True),
             ],
             x="pairs that match, %",
             y="tuples per 1000 cycles",

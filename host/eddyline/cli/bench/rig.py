@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from eddyline.cli.bench.steps import Steps
+from eddyline.errors import DeviceError
 from eddyline.plan import All, Compare, Layout, Order, Plan, Window, Word
 from eddyline_hw.handshake.operator import HandshakeJoin
 from eddyline_hw.layouts import message_layout
@@ -21,6 +22,7 @@ BITS = 8  # of a word; what is measured does not depend on it, but compiling tak
 ID_BITS = 16
 VALUES = 1 << BITS
 NEVER = 0  # of VALUES
+PATIENCE = 1000  # quiet spells before an answer
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Shape:
     fan_out: int = 4
     fan_in: int = 4
     lanes: int = 1
-    slots: int = 64
+    slots: int = 16
 
     def __str__(self) -> str:
         return f"k = {self.cores}, b = {self.fan_out}, c = {self.fan_in}, P = {self.lanes}"
@@ -77,6 +79,10 @@ class Stream:
         columns: dict[str, Any] = {f"entry.{side}.words.{k}": v for k, v in words.items()}
         columns |= {"side": int(side == "s"), f"entry.{side}.id": self._ids(side, 1)}
         return pack(self._layout, columns, 1)
+
+    def star(self) -> np.ndarray:
+        """Return a star, which is answered when all before it is complete."""
+        return pack(self._layout, {"star": 1}, 1)
 
     def _ids(self, side: str, count: int) -> np.ndarray:
         first = self._sent[side]
@@ -150,13 +156,22 @@ class SplitRig:
         self.simulation.given_at = np.concatenate(times)
         return np.concatenate(parts)
 
-    def send(self, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Send messages and wait for all that follows; return it, and times of in and out."""
-        first = self.simulation.run(messages, until_star=False)
-        taken, given = self.simulation.taken_at, self.simulation.given_at
-        rest = self.settle()
-        out = np.concatenate([first, rest])
-        return out, taken, np.concatenate([given, self.simulation.given_at])
+    def send(
+        self, messages: np.ndarray, *, answers: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Send messages and wait for all that follows; return it, and times of in and out.
+
+        ``answers`` to stars are waited for, however long it is quiet before them.
+        """
+        parts = [self.simulation.run(messages, until_star=False)]
+        taken, times = self.simulation.taken_at, [self.simulation.given_at]
+        for _ in range(PATIENCE):
+            parts.append(self.settle())
+            times.append(self.simulation.given_at)
+            out = np.concatenate(parts)
+            if int(self.field(out, "sync").sum()) >= answers:
+                return out, taken, np.concatenate(times)
+        raise DeviceError(f"{self.shape}: a star is not answered")
 
     def field(self, out: np.ndarray, name: str) -> np.ndarray:
         return unpack(self.output, out, name)

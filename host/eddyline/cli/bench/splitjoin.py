@@ -11,18 +11,33 @@ from eddyline.cli.bench.steps import Steps
 from eddyline.errors import DeviceError, QueryError
 from eddyline_hw.splitjoin.precision import Precision
 
-__all__ = ["Sizes", "disagreements", "measure"]
+__all__ = ["OTHERS", "Sizes", "disagreements", "formula", "measure"]
 
 Row = dict[str, Any]
 
-FEW = 16  # slots per core in most measurements; precision has all that are built
+FEW, MANY = 16, 64  # slots per core in most measurements, and against precision
 WHOLE = 1 << 10  # an inner interval so long that only the final star is left
 ALONE, SATURATED = 32, 1000  # tuples of which stages are measured
 PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
 RATES = (0, 8, 16, 24, 28, 32, 36, 40, 48, 64, 128, 256)  # of VALUES pairs match
 GROUPS = (1, 4, 16, 64)  # arrivals that one star closes
 BUSY = 1000  # tuples during which the comparators are watched
-COUNTED = 96  # tuples between which the interval is measured
+# Tuples between which the interval is measured; where results are the limit, cores that are ahead
+# wait for the others at the end, which must not count for much.
+COUNTED, MATCHED = 256, 2048
+# Other trees and comparators: each two of b, c and P meet in all ways, with 2, 4, 8 and 1, 2, 4.
+OTHERS = (
+    Shape(3, 2, 8, lanes=4),
+    Shape(5, 8, 2, lanes=4),
+    Shape(6, 4, 4, lanes=4),
+    Shape(7, 2, 4, lanes=2),
+    Shape(9, 4, 2, lanes=2),
+    Shape(10, 8, 8, lanes=2),
+    Shape(11, 2, 2),
+    Shape(13, 4, 8),
+    Shape(15, 8, 4),
+)
+LARGE = (Shape(64, 2, 8), Shape(64, 8, 2))
 
 
 @dataclass(frozen=True)
@@ -30,13 +45,12 @@ class Sizes:
     """How much is measured: cores, other shapes for the formula, and the shape for throughput."""
 
     cores: tuple[int, ...] = (1, 2, 4, 8)
-    others: tuple[Shape, ...] = (Shape(3, 2, 2, lanes=2), Shape(5, 2, 3, lanes=4))
+    others: tuple[Shape, ...] = OTHERS[:2]
 
     @classmethod
     def chosen(cls, *, full: bool, cores: str | None) -> Self:
         if full:
-            others = (Shape(16, 2, 2), Shape(64, 2, 8))
-            return cls((1, 2, 4, 8, 16, 32, 64), (*cls().others, *others))
+            return cls((1, 2, 4, 8, 16, 32, 64), OTHERS + LARGE)
         if cores is None:
             return cls()
         try:
@@ -49,7 +63,14 @@ class Sizes:
 
     @property
     def throughput(self) -> Shape:
-        return Shape(max(one for one in self.cores if one <= 8 or one == min(self.cores)))
+        cores = max(one for one in self.cores if one <= 8 or one == min(self.cores))
+        return Shape(cores, slots=MANY)
+
+    @property
+    def rows(self) -> tuple[Shape, ...]:
+        """Shapes of which everything is measured."""
+        wide = self.throughput
+        return tuple(wide if wide.cores == cores else Shape(cores) for cores in self.cores)
 
 
 def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
@@ -60,14 +81,14 @@ def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
         "latency": [],
         "stages": [],
     }
-    shapes = [*map(Shape, sizes.cores), *sizes.others]
+    shapes = [*sizes.rows, *sizes.others]
     steps.expect(len(shapes) + len(sizes.cores) + 3)
     for shape in shapes:
         steps.begin(f"splitjoin, {shape}")
         with SplitRig(shape, steps) as rig:
-            promised = _formula(rig)
+            promised = formula(rig)
             results["formula"] += promised
-            if shape in sizes.others:
+            if shape not in sizes.rows:
                 continue
             model = FastForward(
                 cores=shape.cores,
@@ -103,10 +124,10 @@ def disagreements(results: dict[str, Any]) -> list[str]:
     ]
 
 
-def _formula(rig: SplitRig) -> list[Row]:
+def formula(rig: SplitRig) -> list[Row]:
     """Compare the latency of tuples that are alone with the operator's formula."""
     rows = []
-    for slots in (FEW, rig.shape.slots):
+    for slots in sorted({FEW, rig.shape.slots}):
         for mode, every in ((Precision.OUTER, 1), (Precision.INNER, WHOLE)):
             inner = mode is Precision.INNER
             rig.configure(slots, mode, every)
@@ -178,16 +199,34 @@ def _stages(rig: SplitRig, model: FastForward, load: str) -> Row:
     }
 
 
-def _interval(rig: SplitRig, matching: int) -> tuple[float, float, float]:
-    """Return cycles per tuple with full windows, results per cycle, and pairs per comparison."""
-    sides = "rs" * (rig.window + 64 + COUNTED // 2)
-    out, taken, given = rig.send(rig.stream.messages(sides, matching))
-    begin, end = taken[-1 - COUNTED], taken[-1]
+@dataclass(frozen=True)
+class _Interval:
+    """What came between two answers, per tuple."""
+
+    cycles: float
+    pairs: float
+    items: float  # pairs and stars
+
+
+def _interval(rig: SplitRig, matching: int, counted: int) -> _Interval:
+    """Measure at saturation, with full windows.
+
+    From answer to answer of two stars among the tuples: the input itself takes tuples in bursts.
+    """
+    before, watched = "rs" * (rig.window + 64), "rs" * (counted // 2)
+    messages = [
+        part
+        for sides in (before, watched)
+        for part in (rig.stream.messages(sides, matching), rig.stream.star())
+    ]
+    out, _, given = rig.send(np.concatenate(messages), answers=2)
     pairs = rig.field(out, "star") == 0
-    _check_complete(rig, len(sides), matching, int(pairs.sum()))
-    within = int((pairs & (given > begin) & (given <= end)).sum())
-    cycles = int(end - begin)
-    return cycles / COUNTED, within / cycles, within / (COUNTED * rig.window)
+    _check_complete(rig, len(before + watched), matching, int(pairs.sum()))
+    begin, end = np.flatnonzero(rig.field(out, "sync"))
+    # The second answer has a cycle of its own.
+    cycles, items = int(given[end] - given[begin]) - 1, int(end - begin) - 1
+    within = int(pairs[begin:end].sum())
+    return _Interval(cycles / counted, within / counted, items / counted)
 
 
 def _check_complete(rig: SplitRig, tuples: int, matching: int, pairs: int) -> None:
@@ -223,13 +262,14 @@ def _precision(rig: SplitRig) -> list[Row]:
     rows = []
     for name, mode, every in cases:
         rig.configure(slots, mode, every)
-        cycles, _, _ = _interval(rig, max(1, 2 * VALUES // rig.window))
+        found = _interval(rig, max(1, 2 * VALUES // rig.window), COUNTED)
         rows.append(
             {
                 "order": name,
                 "every": every,
                 "scan": rig.operator.rows("s", rig.window, inner=mode is Precision.INNER),
-                "cycles_per_tuple": cycles,
+                "items": found.items,
+                "cycles_per_tuple": found.cycles,
             }
         )
     return rows
@@ -240,15 +280,15 @@ def _matches(rig: SplitRig) -> list[Row]:
     rows = []
     for matching in RATES:
         rig.configure(FEW, Precision.NONE)
-        cycles, results, rate = _interval(rig, matching)
+        found = _interval(rig, matching, MATCHED)
         scan = rig.operator.rows("s", rig.window)
         rows.append(
             {
                 "matching": matching / VALUES,
-                "match_rate": rate,
-                "cycles_per_tuple": cycles,
-                "results_per_cycle": results,
-                "bound": max(scan, matching / VALUES * rig.window),
+                "match_rate": found.pairs / rig.window,
+                "cycles_per_tuple": found.cycles,
+                "results_per_cycle": found.pairs / found.cycles,
+                "bound": max(scan, found.items),
             }
         )
     return rows

@@ -1,0 +1,135 @@
+"""Bench of the SplitJoin operator that chooses its intervals: groups change size, pairs do not."""
+
+import random
+
+import cocotb
+
+from sim.benches.coverage import Coverage
+from sim.benches.environment import parameters
+from sim.benches.parts import ANSWER
+from sim.benches.split_run import ORDERS, SETTINGS, Run
+
+PERIOD, MOST = parameters()["period"], parameters()["most"]
+(STRICT,) = (one for one in ORDERS if tuple(one[:2]) == ("OUTER", 1))
+COVERAGE = Coverage("input waits", "stalled star", "interval grows", "interval shrinks")
+
+
+class Diary:
+    """When messages came and stars left, and what the interval was."""
+
+    def __init__(self, bench):
+        self.came, self.left = [], []
+        self.intervals = []  # by cycle
+        bench.monitors["i"].add_callback(lambda _: self.came.append(len(self.intervals)))
+        bench.monitors["o"].add_callback(self._leave)
+        bench.watch(lambda: self.intervals.append(bench.get("interval")))
+
+    def _leave(self, item):
+        if item["star"]:
+            self.left.append(len(self.intervals))
+
+
+class Groups:
+    """Arrivals in the groups that the stars have made of them.
+
+    Members
+    -------
+    parts : list
+        Pairs of each group, and its star: what has to come.
+    sizes : list
+        Arrivals of the groups that were not cut short by an answer.
+    """
+
+    def __init__(self, traffic, stars, diary=None):
+        arrivals = {one[:2]: place for place, one in enumerate(traffic.singles, 1)}
+        tuples = [n for n, turn in enumerate(traffic.turns) if turn]  # their numbers as messages
+        answers = [n for n, turn in enumerate(traffic.turns) if turn is None]
+        self.parts, self.sizes = [], []
+        begin, closed = 0, None
+        for star in stars:
+            if star == ANSWER:
+                message = answers.pop(0)
+                end = message - (len(traffic.turns) - len(tuples) - len(answers) - 1)
+            else:
+                end = arrivals.get(star[1:], 0)
+                message = tuples[end - 1]
+            assert begin <= end, f"star {star} came behind arrival {begin}"
+            self.parts.append((sum((one[2] for one in traffic.singles[begin:end]), []), star))
+            if star != ANSWER:
+                assert star[0], f"star {star} closes only a part"
+                self.sizes.append(end - begin)
+                if diary and closed is not None:
+                    # It was fixed when the group before was closed, on the way to its star.
+                    seen = set(
+                        diary.intervals[diary.came[closed] : diary.left[len(self.parts) - 2]]
+                    )
+                    assert end - begin in seen, f"a group of {end - begin} with intervals of {seen}"
+            begin, closed = end, message
+        assert not answers, f"{len(answers)} answers did not come"
+        for before, after in zip(self.sizes, self.sizes[1:], strict=False):
+            COVERAGE.hit("interval grows", after > before)
+            COVERAGE.hit("interval shrinks", after < before)
+
+
+def arrive(run, *, values=40):
+    run.traffic.random_tuple(random, values=values)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=("never", "random", "bursts"))
+async def groups_grow_while_the_input_waits_and_shrink_when_it_does_not(dut, stall):
+    run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0], stall=stall)
+    run.traffic.order = ("OUTER", None)
+    run.set({"adaptive": 1})
+    await run.start()
+    diary = Diary(run.bench)
+    bench, steps = run.bench, MOST.bit_length() - 1
+    taken = bench.monitors["i"]
+    for _ in range(2):
+        for _ in range((steps + 2) * PERIOD // 4):  # a tuple takes four cycles at least
+            arrive(run)
+        run.send()
+        await bench.until(lambda: taken.count == run.sent, limit=60 * run.sent, what="a pause")
+        assert bench.get("interval") == MOST, f"the interval is {bench.get('interval')}"
+        await bench.cycles(8 * PERIOD)
+        assert bench.get("interval") == MOST, "the interval changed while nothing came"
+        for _ in range(3 * (steps + 2)):
+            arrive(run, values=250)
+            run.send()
+            await bench.cycles(PERIOD // 2 + random.randrange(20))
+        assert bench.get("interval") == 1, f"the interval is {bench.get('interval')}"
+    run.traffic.star(flush=True)
+    run.send()
+    await run.settled(1)
+    await bench.cycles(30)
+    (parts,) = run.parts.values()
+    groups = Groups(run.traffic, parts.stars, diary)
+    parts.check(groups.parts)
+    run.cover("input waits", bench.get("waited"))
+    assert set(groups.sizes) >= {1, MOST}, f"groups of {set(groups.sizes)} only"
+
+
+@cocotb.test()
+async def intervals_are_fixed_again_when_it_is_told_so(dut):
+    run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[1], stall="random")
+    await run.start()
+    (parts,) = run.parts.values()
+    for adaptive in (1, 0, 1, 0):
+        run.set({"adaptive": adaptive})
+        await run.bench.cycles(8)
+        first = len(parts.stars)
+        for _ in range(3 * PERIOD):
+            arrive(run)
+        run.traffic.star()
+        run.send()
+        await run.settled(3 * PERIOD)
+        sizes = Groups(run.traffic, parts.stars).sizes
+        late = sizes[sum(star != ANSWER for star in parts.stars[:first]) :]
+        assert (set(late) == {1}) == (not adaptive), f"groups of {set(late)}"
+    await run.bench.cycles(30)
+    parts.check(Groups(run.traffic, parts.stars).parts)
+
+
+@cocotb.test()
+async def corner_cases_were_met(dut):
+    COVERAGE.check()

@@ -1,0 +1,42 @@
+"""Streams whose next offer is known, in a proof: what may come in, and what has to come out."""
+
+from amaranth import Assert, Assume, Signal, Value
+
+__all__ = ["later", "offer", "promise"]
+
+
+def later(m, value, cycles, name):
+    """Return ``value`` as it was ``cycles`` ago; zero in the first ones."""
+    for cycle in range(cycles):
+        register = Signal.like(Value.cast(value), name=f"{name}_{cycle + 1}", init=0)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def rules(m, port, name, clears):
+    """Return what makes a port a foretold stream, of which a bit is 0 without an offer."""
+    coming = later(m, port.coming, 1, f"{name}_coming")
+    ahead = later(m, port.ahead, 1, f"{name}_ahead")
+    payload = Value.cast(port.payload)
+    stays = port.coming & (Value.cast(port.ahead) == payload)
+    cleared = []
+    if clears:
+        cleared = [port.valid | ~port.payload[clears], port.coming | ~port.ahead[clears]]
+    return [
+        *cleared,
+        port.valid == coming,
+        ~port.valid | (payload == ahead),
+        ~port.valid | port.ready | stays,
+        (port.valid & ~port.ready) | (Value.cast(port.ahead) == Value.cast(port.behind)),
+    ]
+
+
+def offer(m, port, name, *, clears=None):
+    """Assume that an input is foretold right, and holds its offers."""
+    m.d.comb += [Assume(rule) for rule in rules(m, port, name, clears)]
+
+
+def promise(m, port, name, *, clears=None):
+    """Assert it of an output."""
+    m.d.comb += [Assert(rule) for rule in rules(m, port, name, clears)]

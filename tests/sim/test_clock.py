@@ -1,0 +1,19 @@
+"""The clocks that the operators promise, on the part of the ULX3S."""
+
+import pytest
+
+from eddyline_sim.synthesis import DESIGNS, synthesize
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("design", "megahertz"),
+    [
+        ("handshake-lockstep-4", 150),
+        ("handshake-asynchronous-4", 170),
+    ],
+)
+def test_an_operator_is_as_fast_as_promised(design, megahertz):
+    """Median of three placements; what ``make synth`` has placed is not placed again."""
+    report = synthesize(DESIGNS[design](), name=design, seeds=(1, 2, 3), jobs=2)
+    assert report.fmax["sync"] >= megahertz, report.text()
