@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 
 from eddyline.errors import MachineError
-from eddyline_sim.cache import cache_directory, cached, digest
+from eddyline.build.cache import cache_directory, cached, digest
 from eddyline_sim.dedupe import common_clocks, repeated
 
 __all__ = ["build_simulator"]

@@ -12,7 +12,7 @@ import pytest
 from eddyline.errors import MachineError
 from eddyline_sim import build
 from eddyline_sim.build import build_simulator
-from eddyline_sim.cache import cache_directory, cached, digest
+from eddyline.build.cache import cache_directory, cached, digest
 from eddyline_sim.shell import Shell
 from eddyline_sim.simulation import Simulation
 from tests.sim.operators import Widener
@@ -68,7 +68,7 @@ def test_a_cache_directory_that_cannot_be(tmp_path, monkeypatch):
 # Builds into the cache, says that it has begun, and goes on when told to (or is killed).
 BUILDER = """
 import sys
-from eddyline_sim.cache import cached
+from eddyline.build.cache import cached
 def build(directory):
     (directory / "result").write_text(sys.argv[1])
     print("building", flush=True)

@@ -1,4 +1,4 @@
-"""Compiled simulators under the user's cache directory, one directory per design."""
+"""Compiled code under the user's cache directory, one directory per thing that was compiled."""
 
 import contextlib
 import errno
@@ -15,10 +15,10 @@ from eddyline.errors import MachineError
 __all__ = ["cache_directory", "cached", "digest"]
 
 
-def cache_directory() -> Path:
-    """Return where simulators are kept: ``$XDG_CACHE_HOME/eddyline/sim``, or ``~/.cache/...``."""
+def cache_directory(kind: str = "sim") -> Path:
+    """Return where a kind is kept: ``$XDG_CACHE_HOME/eddyline/sim``, or ``~/.cache/...``."""
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "eddyline" / "sim"
+    return (Path(home) if home else Path.home() / ".cache") / "eddyline" / kind
 
 
 def digest(*parts: str | bytes) -> str:
@@ -30,14 +30,14 @@ def digest(*parts: str | bytes) -> str:
     return hashed.hexdigest()[:32]
 
 
-def cached(key: str, build: Callable[[Path], None]) -> Path:
+def cached(key: str, build: Callable[[Path], None], *, kind: str = "sim") -> Path:
     """Return the directory called ``key``, after building it if it is not there.
 
     ``build`` fills an empty directory next to the final place, which is renamed when complete:
     what is in the cache is whole. Processes that want the same thing at once wait for the one
     that builds; when that one dies, the system drops its lock and the next one builds.
     """
-    base = cache_directory()
+    base = cache_directory(kind)
     final = base / key
     if final.is_dir():
         return final
@@ -83,6 +83,6 @@ def _space_and_rights(base: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise MachineError(
-            f"cannot write the simulator to {base}: {error.strerror or error};"
+            f"cannot write compiled code to {base}: {error.strerror or error};"
             " XDG_CACHE_HOME chooses another place"
         ) from error

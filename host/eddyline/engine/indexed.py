@@ -1,0 +1,264 @@
+"""The indexed join: chained subwindows with an index each, in C++ (``native/``)."""
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+from pathlib import Path as File
+
+import numpy as np
+
+from eddyline.build.native import compiled
+from eddyline.device import Tuples
+from eddyline.engine.access import Path, comparisons, has_flags
+from eddyline.engine.part import Part
+from eddyline.errors import DeviceError
+from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
+
+__all__ = ["ENGINES", "IndexedJoin", "library"]
+
+# As `Kind` in native/structure.hpp.
+ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3}
+WINDOWS = {"rows": 0, "time": 1, "unbounded": 2}
+ORDERS = {"none": 0, "outer": 2, "inner": 2}
+OPERATORS = {"eq": 0, "ne": 1, "le": 2, "ge": 3}
+COMPARE, FLAG, ALL, ANY, NOT = range(5)
+SIGMA = 1.25  # spare room in partitions (PanJoin, section III-B2)
+BUFFER = 1024  # tuples of BI-Sort's insertion buffer
+PARTITION = 64  # tuples of a partition of the others
+WINDOW_MOST = 2**64 - 1
+MESSAGE = 256
+
+
+@functools.cache
+def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
+    """Return the compiled engine; the first use on a machine compiles it."""
+    path = compiled(File(__file__).parent / "native" / "join.cpp", name="engine", progress=progress)
+    engine = ctypes.CDLL(str(path))
+    pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
+    count = ctypes.POINTER(ctypes.c_uint64)
+    failure = [ctypes.c_char_p, u64]
+    for name, result, arguments in (
+        ("open", pointer, [pointer, u64, u64, *failure]),
+        ("close", None, [pointer]),
+        ("push", ctypes.c_int, [pointer, pointer, u64, pointer, pointer, *failure]),
+        ("next", ctypes.c_int, [pointer, count, count, *failure]),
+        ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
+        ("ranges", ctypes.c_int, [pointer, count, count, *failure]),
+        ("closed", u64, [pointer]),
+        ("flush", None, [pointer]),
+        ("report", None, [pointer, pointer]),
+        ("kind", None, [pointer, ctypes.c_int]),
+        ("subwindows", None, [pointer, u64]),
+    ):
+        function = getattr(engine, f"eddyline_join_{name}")
+        function.restype = result
+        function.argtypes = arguments
+    return engine
+
+
+NONE = np.empty(0, np.uint64)
+
+
+class IndexedJoin:
+    """A windowed join whose windows are indexed.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to join.
+    paths : list of Path
+        How it is looked up; see :func:`eddyline.engine.access.access_paths`.
+    engine : str
+        Structure of new subwindows: ``bisort``, ``rap``, ``wib`` or ``hash``.
+    threads : int
+        Cores to use.
+    subwindows : int
+        Subwindows per window, or 0 to choose by the size of window and batches.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        paths: list[Path],
+        *,
+        engine: str = "bisort",
+        threads: int = 1,
+        subwindows: int = 0,
+    ):
+        self._library = library()
+        self._error = ctypes.create_string_buffer(MESSAGE)
+        self._failure = (self._error, MESSAGE)
+        self._paths = len(paths)
+        self._ordered = plan.order.kind != "none"
+        spec = np.array(list(_description(plan, paths, engine, subwindows)), np.int64)
+        self._handle = self._library.eddyline_join_open(
+            spec.ctypes.data, len(spec), threads, *self._failure
+        )
+        if not self._handle:
+            raise DeviceError(f"the engine refused the plan: {self._error.value.decode()}")
+        self._most, self._arrivals, self._pairs = (ctypes.c_uint64() for _ in range(3))
+
+    def close(self) -> None:
+        if self._handle:
+            self._library.eddyline_join_close(self._handle)
+            self._handle = None
+
+    def push(self, tuples: Tuples) -> None:
+        sides = np.ascontiguousarray(tuples.sides, np.uint8)
+        r, s = np.ascontiguousarray(tuples.r), np.ascontiguousarray(tuples.s)
+        self._check(
+            self._library.eddyline_join_push(
+                self._handle, sides.ctypes.data, len(sides), r.ctypes.data, s.ctypes.data,
+                *self._failure,
+            )
+        )  # fmt: skip
+
+    def pull(self) -> Part | None:
+        """Return the next part of the results, or None if all of them have been handed over."""
+        most, arrivals, pairs = self._most, self._arrivals, self._pairs
+        ready = self._check(
+            self._library.eddyline_join_next(self._handle, most, arrivals, *self._failure)
+        )
+        if not ready:
+            return None
+        r_id, s_id = np.empty(most.value, np.uint32), np.empty(most.value, np.uint32)
+        at = ends = starts = stops = NONE
+        if self._ordered:
+            at = np.empty(most.value, np.uint64)
+            ends, starts, stops = (np.empty(arrivals.value, np.uint64) for _ in range(3))
+        self._check(
+            self._library.eddyline_join_take(
+                self._handle,
+                *(one.ctypes.data for one in (r_id, s_id, at, ends, starts, stops)),
+                most, pairs, *self._failure,
+            )
+        )  # fmt: skip
+        n = pairs.value
+        return Part(
+            r_id[:n],
+            s_id[:n],
+            at[:n].view(np.int64),
+            ends.view(np.int64),
+            starts.view(np.int64),
+            stops.view(np.int64),
+            self._library.eddyline_join_closed(self._handle),
+        )
+
+    def ranges(self) -> tuple[int, int]:
+        """Look up the next batch and return its pairs and their records, unexpanded.
+
+        Pairs are counted exactly where keys decide all, but for those too old and the batch's own.
+        """
+        self._check(
+            self._library.eddyline_join_ranges(
+                self._handle, self._most, self._pairs, *self._failure
+            )
+        )
+        return self._most.value, self._pairs.value
+
+    def flush(self) -> None:
+        """Empty the windows. What has not been pulled is gone."""
+        self._library.eddyline_join_flush(self._handle)
+
+    def use(self, engine: str) -> None:
+        """Let new subwindows have this structure. Those that are there stay as they are."""
+        self._library.eddyline_join_kind(self._handle, ENGINES[engine])
+
+    def report(self) -> dict[str, int]:
+        values = np.zeros(4 + 10 * self._paths, np.uint64)
+        self._library.eddyline_join_report(self._handle, values.ctypes.data)
+        names = ["tuples", "results", "candidates", "bytes"]
+        sides = [
+            f"{name}_{side}{path or ''}"
+            for path in range(self._paths)
+            for side in "rs"
+            for name in ("subwindows", "subwindow_tuples", "sealed", "expired", "unevenness_ppm")
+        ]
+        return dict(zip(names + sides, map(int, values), strict=True))
+
+    def _check(self, code: int) -> int:
+        if code == -2:
+            raise MemoryError("the join's windows or results do not fit")
+        if code < 0:
+            raise DeviceError(f"the engine failed: {self._error.value.decode()}")
+        return code
+
+
+def _description(plan: Plan, paths: list[Path], engine: str, subwindows: int) -> Iterable[int]:
+    """Yield the numbers that ``Join`` in native/join.cpp reads."""
+    tests = [test for path in paths for test in _tests(path)]
+    kept: dict[str, set[int]] = {"r": set(), "s": set()}
+    for test in tests:
+        for compare in comparisons(test):
+            kept["r"].add(compare.r)
+            kept["s"].add(compare.s)
+    for path in paths:
+        if len(path.dimensions) == 2:
+            for side in "rs":
+                kept[side] |= {word for word in path.dimensions[0].words(side) if word >= 0}
+    valid = any(has_flags(test) for test in tests) or any(
+        plan.layout(side).words[word].optional for side in "rs" for word in kept[side]
+    )
+    yield ORDERS[plan.order.kind]
+    yield subwindows
+    for side in "rs":
+        layout, window = plan.layout(side), plan.window(side)
+        dtype = np.dtype(layout.fields)
+        yield dtype.itemsize
+        yield WINDOWS[window.kind]
+        yield _signed(min(window.size, WINDOW_MOST))
+        yield any(plan.window(one).kind == "time" for one in "rs")
+        yield valid
+        yield len(layout.words)
+        for number, word in enumerate(layout.words):
+            yield dtype.fields[word.name][1]  # type: ignore[index]
+            yield word.storage // 8
+            yield number in kept[side]
+    yield len(paths)
+    for path in paths:
+        yield from _path(plan, path, engine)
+
+
+def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
+    kind = engine
+    if len(path.dimensions) == 2 or path.unequal or (kind == "hash" and not path.by_hash):
+        kind = "bisort"
+    yield from (ENGINES[kind], path.wide, path.hashed, path.unequal)
+    yield from (path.group_bits, path.range_bits, path.truncated)
+    yield from (round(SIGMA * 1000), BUFFER, PARTITION)
+    yield from (_signed(path.needed[side]) for side in "rs")
+    yield len(path.equal)
+    for one in path.equal:
+        yield from (one.r, one.s, plan.r.words[one.r].width)
+    yield len(path.dimensions)
+    for dimension in path.dimensions:
+        yield from (*dimension.words("r"), *dimension.words("s"))
+    tests = _tests(path)
+    lines = [line for test in path.residual for line in _lines(plan, test)]
+    for test in path.excluded:
+        lines += [*_lines(plan, test), (NOT, 0, 0, 0)]
+    if tests:
+        lines.append((ALL, len(tests), 0, 0))
+    yield len(lines)
+    for line in lines:
+        yield from line
+
+
+def _tests(path: Path) -> list[Predicate]:
+    return [*path.residual, *path.excluded]
+
+
+def _lines(plan: Plan, node: Predicate) -> Iterable[tuple[int, int, int, int]]:
+    match node:
+        case Compare(r, op, s):
+            yield COMPARE, r, OPERATORS[op], s
+        case Flag(side, index):
+            yield FLAG, int(side == "s"), plan.layout(side).flag_bit(index), 0
+        case All(parts) | Any_(parts):
+            for part in parts:
+                yield from _lines(plan, part)
+            yield ALL if isinstance(node, All) else ANY, len(parts), 0, 0
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits

@@ -1,0 +1,203 @@
+// BI-Sort (PanJoin, section III-D): a sorted main array with a sampled index, and an insertion
+// buffer in front of it.
+#pragma once
+#include "structure.hpp"
+
+namespace eddyline {
+
+constexpr size_t PARTITION = 16;  // keys between two of the index: two vectors of 32-bit keys
+
+// A sorted array, padded so that whole partitions can be read at its end.
+template <class K> class Sorted {
+    static constexpr K LAST = std::numeric_limits<K>::max();
+    std::vector<K> keys_, index_;
+    size_t size_ = 0;
+
+public:
+    const K* data() const { return keys_.data(); }
+    K* room(size_t n) {
+        if (keys_.size() < n + 2 * PARTITION) keys_.resize(n + 2 * PARTITION);
+        return keys_.data();
+    }
+    void done(size_t n) {
+        size_ = n;
+        std::fill(keys_.begin() + n, keys_.begin() + n + 2 * PARTITION, LAST);
+        index_.resize((n + PARTITION - 1) / PARTITION);
+        for (size_t i = 0; i < index_.size(); i++) index_[i] = keys_[i * PARTITION];
+    }
+    size_t partitions() const { return index_.size(); }
+    size_t bytes() const { return (keys_.capacity() + index_.capacity()) * sizeof(K); }
+    void shrink() { keys_.shrink_to_fit(); index_.shrink_to_fit(); }
+
+    // Number of keys below x. `hint` is the partition from which to look, and is moved on.
+    size_t below(K x, size_t& hint) const {
+        const K* index = index_.data();
+        size_t count = index_.size();
+        size_t found = hint && index[hint - 1] >= x ? 0 : hint;
+        // Mostly it is one of the next few.
+        size_t near = std::min(found + 3, count);
+        while (found < near && index[found] < x) found++;
+        if (found == near && found < count && index[found] < x)
+            found = rebound(found, count, [&](size_t i) { return index[i] < x; });
+        hint = found;
+        if (!found) return 0;
+        const K* keys = keys_.data() + (found - 1) * PARTITION;
+        u32 under = 0;
+        for (size_t i = 0; i < PARTITION; i++) under += keys[i] < x;
+        return (found - 1) * PARTITION + under;
+    }
+    size_t up_to(K x, size_t& hint) const { return x == LAST ? size_ : below(x + 1, hint); }
+};
+
+template <class K> class BiSort : public Structure<K> {
+    // By (a, b). Where a tuple is a value, b is a, and kept once.
+    Sorted<K> low_, high_, next_low_, next_high_;
+    std::vector<u32> refs_, next_refs_;
+    size_t size_ = 0, limit_;
+    bool intervals_, complement_;
+    // Bounds of one attribute rise together; those of two need not.
+    bool monotone_ = true;
+    Items<K> buffer_, merging_;
+    Sorter<K> sorter_;
+
+public:
+    // With `complement`, a lookup finds what does not overlap: for inequality of values.
+    BiSort(bool intervals, size_t buffer, bool complement = false)
+        : limit_(buffer), intervals_(intervals), complement_(complement) {
+        low_.room(0); low_.done(0); high_.room(0); high_.done(0);
+    }
+
+    void insert(const Items<K>& batch) override {
+        if (batch.size() + buffer_.size() <= limit_ && batch.size() < limit_) {
+            for (size_t i = 0; i < batch.size(); i++)
+                buffer_.push(batch.a[i], batch.b[i], batch.ref[i]);
+        } else {
+            flush();
+            merge(batch);
+        }
+    }
+
+    void seal() override {
+        flush();
+        low_.shrink(); high_.shrink(); refs_.shrink_to_fit();
+        next_low_ = {}; next_high_ = {}; next_refs_ = {}; buffer_ = {}; merging_ = {}; sorter_ = {};
+    }
+
+    void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {
+        const Sorted<K>& high = intervals_ ? high_ : low_;
+        if (size_ && monotone_) {
+            size_t low_hint = 0, high_hint = 0;
+            for (size_t i = from; i < to; i++) {
+                size_t begin = high.below(batch.a[i], low_hint);
+                if (high_hint < low_hint && !intervals_) high_hint = low_hint;
+                size_t end = low_.up_to(batch.b[i], high_hint);
+                if (complement_) {
+                    if (begin) found.range(batch.ref[i], 0, begin);
+                    begin = end;
+                    end = size_;
+                }
+                if (begin < end) found.range(batch.ref[i], begin, end);
+            }
+        } else if (size_) {
+            for (size_t i = from; i < to; i++) {
+                size_t hint = 0, end = low_.up_to(batch.b[i], hint);
+                found.examined += end;
+                size_t first = found.copied.size();
+                for (size_t at = 0; at < end; at++)
+                    if (high_.data()[at] >= batch.a[i]) found.copied.push_back(refs_[at]);
+                if (found.copied.size() > first)
+                    found.copies.push_back({batch.ref[i], u32(first), u32(found.copied.size())});
+            }
+        }
+        if (buffer_.size()) probe_buffer(batch, from, to, found);
+    }
+
+    const u32* refs() const override { return refs_.data(); }
+    size_t size() const override { return size_ + buffer_.size(); }
+    size_t bytes() const override {
+        return low_.bytes() + high_.bytes() + next_low_.bytes() + next_high_.bytes() +
+               4 * (refs_.capacity() + next_refs_.capacity()) +
+               (buffer_.a.capacity() + merging_.a.capacity()) * (2 * sizeof(K) + 4);
+    }
+    void entries(Items<K>& all) const override {
+        for (size_t i = 0; i < size_; i++)
+            all.push(low_.data()[i], (intervals_ ? high_ : low_).data()[i], refs_[i]);
+        for (size_t i = 0; i < buffer_.size(); i++)
+            all.push(buffer_.a[i], buffer_.b[i], buffer_.ref[i]);
+    }
+
+private:
+    void flush() {
+        if (!buffer_.size()) return;
+        sorter_.sort(buffer_);
+        std::swap(buffer_, merging_);
+        merge(merging_);
+        buffer_.clear();
+        merging_.clear();
+    }
+
+    void probe_buffer(const Items<K>& batch, size_t from, size_t to, Found& found) const {
+        size_t n = buffer_.size();
+        u8 hits[64];
+        for (size_t i = from; i < to; i++) {
+            K a = batch.a[i], b = batch.b[i];
+            size_t first = found.copied.size();
+            for (size_t at = 0; at < n; at += 64) {
+                size_t some = std::min<size_t>(64, n - at);
+                const K *low = &buffer_.a[at], *high = &buffer_.b[at];
+                u32 any = 0;
+                for (size_t j = 0; j < some; j++) any += hits[j] = ((low[j] <= b) & (high[j] >= a)) ^ u8(complement_);
+                if (any)
+                    for (size_t j = 0; j < some; j++)
+                        if (hits[j]) found.copied.push_back(buffer_.ref[at + j]);
+            }
+            if (found.copied.size() > first)
+                found.copies.push_back({batch.ref[i], u32(first), u32(found.copied.size())});
+        }
+        found.examined += (to - from) * n;
+    }
+
+    // Copy in whole partitions: what is written too far is written over next.
+    template <class T> static void copy(T* to, const T* from, size_t n) {
+        for (size_t i = 0; i < n; i += PARTITION) std::memcpy(to + i, from + i, PARTITION * sizeof(T));
+    }
+
+    void merge(const Items<K>& batch) {
+        size_t n = size_, m = batch.size(), whole = n + m;
+        K* low = next_low_.room(whole);
+        K* high = intervals_ ? next_high_.room(whole) : nullptr;
+        next_refs_.resize(std::max(next_refs_.size(), whole + 2 * PARTITION));
+        refs_.resize(std::max(refs_.size(), n + 2 * PARTITION));
+        size_t read = 0, hint = 0, write = 0;
+        auto take = [&](size_t until) {
+            size_t some = until - read;
+            copy(low + write, low_.data() + read, some);
+            if (high) copy(high + write, high_.data() + read, some);
+            copy(next_refs_.data() + write, refs_.data() + read, some);
+            write += some;
+            read = until;
+        };
+        for (size_t i = 0; i < m; i++) {
+            size_t place = std::max(read, low_.below(batch.a[i], hint));
+            if (high)  // among equal a, by b
+                while (place < n && low_.data()[place] == batch.a[i] &&
+                       high_.data()[place] < batch.b[i]) place++;
+            take(place);
+            low[write] = batch.a[i];
+            if (high) high[write] = batch.b[i];
+            next_refs_[write++] = batch.ref[i];
+        }
+        take(n);
+        next_low_.done(whole);
+        std::swap(low_, next_low_);
+        if (high) {
+            next_high_.done(whole);
+            std::swap(high_, next_high_);
+            if (monotone_) monotone_ = std::is_sorted(high_.data(), high_.data() + whole);
+        }
+        std::swap(refs_, next_refs_);
+        size_ = whole;
+    }
+};
+
+}  // namespace eddyline

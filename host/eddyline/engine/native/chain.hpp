@@ -1,0 +1,296 @@
+// Chained subwindows (PanJoin, section III-A): only the newest is written, the oldest leaves whole.
+#pragma once
+#include "access.hpp"
+#include "bisort.hpp"
+#include "hash.hpp"
+#include "rap.hpp"
+#include "wib.hpp"
+
+namespace eddyline {
+
+// Tuples of a batch that an index can serve: their keys in one dimension, and those in the other
+// where there are two. `ref` is the place in the batch.
+template <class K> struct Keys {
+    Items<K> items;
+    std::vector<u64> x_low, x_high;  // by item; items are then (0, y) and not yet sorted
+};
+
+// Borders of strips in the first of two dimensions. A tuple lies in the strip of its lower bound.
+struct Strips {
+    std::vector<u64> borders;
+    std::vector<u64> reach;  // largest upper bound up to each strip
+    size_t made_for = 0;
+
+    size_t of(u64 x) const {
+        return std::upper_bound(borders.begin(), borders.end(), x) - borders.begin();
+    }
+    void extend(size_t strip, u64 high) {
+        for (; strip < reach.size() && reach[strip] < high; strip++) reach[strip] = high;
+    }
+    size_t first_reaching(u64 low) const {
+        return std::lower_bound(reach.begin(), reach.end(), low) - reach.begin();
+    }
+};
+
+template <class K> struct Subwindow {
+    u64 first, last;  // sequence numbers, the second behind the end
+    std::unique_ptr<Structure<K>> structure;
+    Kind kind;
+    Strips strips;
+};
+
+template <class K> class Chain {
+    static constexpr size_t SAMPLE = 2048, CHAINED = 12;
+    const Path* path_;
+    int side_;
+    size_t target_;               // tuples of a subwindow
+    std::vector<u64> splitters_;  // of the next RaP-Table
+    Strips strips_;               // of the next subwindow
+    Sorter<K> sorter_;
+    Items<K> scratch_;
+    std::vector<std::pair<u64, u64>> lookups_;  // some of what was looked up in the first dimension
+    size_t turn_ = 0;
+
+public:
+    std::vector<Subwindow<K>> subwindows;
+    Kind kind;
+    u64 sealed = 0, expired = 0, merged = 0;
+    double error = 0;  // of the newest full RaP-Table: mean deviation from even partitions
+
+    Chain(const Path& path, int side) : path_(&path), side_(side), target_(1), kind(path.kind) {}
+
+    size_t target() const { return target_; }
+    void set_target(size_t tuples) { target_ = std::max<size_t>(1, tuples); }
+
+    void insert(const Keys<K>& keys, u64 first, u64 last, const Columns& columns) {
+        if (subwindows.empty() || full(subwindows.back())) create(first, keys.items.size());
+        Subwindow<K>& open = subwindows.back();
+        open.last = last;
+        const Items<K>& items = keys.items;
+        scratch_.clear();
+        scratch_.reserve(items.size());
+        if (path_->strips()) {
+            if (open.strips.reach.empty())
+                open.strips = make_strips(keys.x_low, keys.x_high, items.size());
+            for (size_t i = 0; i < items.size(); i++) {
+                size_t strip = open.strips.of(keys.x_low[i]);
+                open.strips.extend(strip, keys.x_high[i]);
+                auto [a, b] = path_->interval(strip, items.a[i], items.b[i]);
+                scratch_.push(a, b, u32(first) + items.ref[i]);
+            }
+            sorter_.sort(scratch_);
+        } else {
+            for (size_t i = 0; i < items.size(); i++)
+                scratch_.push(items.a[i], items.b[i], u32(first) + items.ref[i]);
+        }
+        open.structure->insert(scratch_);
+        if (path_->strips() && open.structure->size() > 4 * open.strips.made_for)
+            resplit(open, columns);
+        if (full(open)) seal(open, columns);
+    }
+
+    // Let what is below `sequence` go, where that is a whole subwindow.
+    void expire(u64 sequence) {
+        size_t gone = 0;
+        while (gone < subwindows.size() && subwindows[gone].last <= sequence) gone++;
+        if (gone && gone == subwindows.size() && subwindows.back().structure->recycles()) gone--;
+        expired += gone;
+        subwindows.erase(subwindows.begin(), subwindows.begin() + gone);
+        for (auto& one : subwindows)
+            if (one.structure->recycles()) { one.structure->expire(sequence); one.first = std::max(one.first, sequence); }
+    }
+
+    void clear() { subwindows.clear(); }
+
+    // Look up a part of a batch in one subwindow; items are sorted unless there are strips.
+    void probe(const Subwindow<K>& one, const Keys<K>& keys, size_t from, size_t to, Found& found,
+               Items<K>& space, Sorter<K>& sorter) const {
+        if (!path_->strips()) return one.structure->probe(keys.items, from, to, found);
+        space.clear();
+        const Strips& strips = one.strips;
+        size_t count = strips.borders.size() + 1;
+        for (size_t i = from; i < to; i++) {
+            size_t begin = strips.first_reaching(keys.x_low[i]), end = strips.of(keys.x_high[i]);
+            for (size_t strip = begin; strip <= end && strip < count; strip++) {
+                auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
+                space.push(a, b, keys.items.ref[i]);
+            }
+        }
+        sorter.sort(space);
+        one.structure->probe(space, 0, space.size(), found);
+    }
+
+    // Remember how wide lookups are in the first dimension.
+    void note_lookups(const Keys<K>& keys) {
+        size_t n = keys.x_low.size(), step = std::max<size_t>(1, n / 64);
+        for (size_t i = 0; i < n; i += step) {
+            if (lookups_.size() < SAMPLE) lookups_.emplace_back();
+            lookups_[turn_++ % SAMPLE] = {keys.x_low[i], keys.x_high[i]};
+        }
+    }
+
+    std::unique_ptr<Structure<K>> make(Kind kind, size_t capacity) const {
+        bool intervals = path_->intervals(side_);
+        switch (kind) {
+            case Kind::hash: return std::make_unique<HashRing<K>>(capacity);
+            case Kind::rap: {
+                size_t partitions = std::max<size_t>(1, capacity / path_->width);
+                return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma,
+                                                     splitters_);
+            }
+            case Kind::wib: return std::make_unique<WibTree<K>>(intervals, capacity, path_->width);
+            default: return std::make_unique<BiSort<K>>(intervals, path_->buffer, path_->complement);
+        }
+    }
+
+    // A structure that holds one batch, to be looked up by the other side's part of it.
+    Subwindow<K> alone(const Keys<K>& keys) const {
+        Subwindow<K> one{0, 0, nullptr, kind, {}};
+        bool hash = kind == Kind::hash;
+        one.structure = hash ? make(Kind::hash, keys.items.size())
+                             : std::make_unique<BiSort<K>>(path_->intervals(side_), 0, path_->complement);
+        if (!path_->strips()) {
+            one.structure->insert(keys.items);
+            return one;
+        }
+        one.strips = make_strips(keys.x_low, keys.x_high, keys.items.size());
+        Items<K> items;
+        for (size_t i = 0; i < keys.items.size(); i++) {
+            size_t strip = one.strips.of(keys.x_low[i]);
+            one.strips.extend(strip, keys.x_high[i]);
+            auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
+            items.push(a, b, keys.items.ref[i]);
+        }
+        Sorter<K>().sort(items);
+        one.structure->insert(items);
+        return one;
+    }
+
+    size_t bytes() const {
+        size_t all = 0;
+        for (const auto& one : subwindows)
+            all += one.structure->bytes() + 8 * (one.strips.borders.capacity() + one.strips.reach.capacity());
+        return all;
+    }
+
+private:
+    bool full(const Subwindow<K>& one) const {
+        return !one.structure->recycles() && one.last - one.first >= target_;
+    }
+
+    void create(u64 first, size_t batch) {
+        size_t capacity = kind == Kind::hash ? batch : std::max(target_, batch);
+        subwindows.push_back({first, first, make(kind, capacity), kind, {}});
+        subwindows.back().strips = strips_;
+    }
+
+    void seal(Subwindow<K>& one, const Columns& columns) {
+        sealed++;
+        if (path_->strips()) strips_ = next_strips(one, columns);
+        if (auto* rap = dynamic_cast<RapTable<K>*>(one.structure.get())) {
+            splitters_ = adjusted(rap->histogram());
+            double even = double(one.structure->size()) / rap->histogram().size(), off = 0;
+            for (const auto& h : rap->histogram()) off += std::abs(double(h.count) - even);
+            error = even > 0 ? off / even / rap->histogram().size() : 0;
+        }
+        one.structure->seal();
+        if (subwindows.size() > CHAINED) merge_neighbours(columns);
+    }
+
+    Strips next_strips(const Subwindow<K>& one, const Columns& columns) const {
+        Items<K> some;
+        u64 step = std::max<u64>(1, (one.last - one.first) / (4 * SAMPLE));
+        for (u64 sequence = std::max(one.first, columns.base); sequence < one.last; sequence += step)
+            some.push(0, 0, u32(sequence));
+        std::vector<u64> low, high;
+        x_of(one, some, columns, low, high);
+        return make_strips(low, high, one.structure->size());
+    }
+
+    // A window that grows leaves small subwindows behind: put them together.
+    void merge_neighbours(const Columns& columns) {
+        std::vector<Subwindow<K>> fewer;
+        for (auto& one : subwindows) {
+            if (fewer.empty() || fewer.back().structure->size() + one.structure->size() > target_) {
+                fewer.push_back(std::move(one));
+                continue;
+            }
+            Subwindow<K>& into = fewer.back();
+            Items<K> all;
+            into.structure->entries(all);
+            one.structure->entries(all);
+            into.last = one.last;
+            rebuild(into, all, columns);
+            into.structure->seal();
+            merged++;
+        }
+        subwindows = std::move(fewer);
+    }
+
+    void rebuild(Subwindow<K>& one, Items<K>& all, const Columns& columns) {
+        if (path_->strips()) {
+            std::vector<u64> low, high;
+            x_of(one, all, columns, low, high);
+            one.strips = make_strips(low, high, all.size());
+            u64 ones = path_->range_bits == 64 ? ~u64(0) : (u64(1) << path_->range_bits) - 1;
+            for (size_t i = 0; i < all.size(); i++) {
+                size_t strip = one.strips.of(low[i]);
+                one.strips.extend(strip, high[i]);
+                u64 prefix = u64(strip) << path_->range_bits;
+                all.a[i] = prefix | (all.a[i] & ones);
+                all.b[i] = prefix | (all.b[i] & ones);
+            }
+        }
+        one.structure = make(one.kind, std::max(target_, all.size()));
+        if (one.structure->sorted()) sorter_.sort(all);
+        one.structure->insert(all);
+    }
+
+    void x_of(const Subwindow<K>& one, const Items<K>& all, const Columns& columns,
+              std::vector<u64>& low, std::vector<u64>& high) const {
+        const Dimension& d = path_->dimensions[0];
+        for (size_t i = 0; i < all.size(); i++) {
+            u64 sequence = one.first + u32(all.ref[i] - u32(one.first));
+            bool gone = sequence < columns.base;  // expired within its subwindow
+            low.push_back(d.low[side_] < 0 || gone ? 0 : columns.word(sequence, d.low[side_]));
+            high.push_back(d.high[side_] < 0 || gone ? ~u64(0) : columns.word(sequence, d.high[side_]));
+        }
+    }
+
+    void resplit(Subwindow<K>& one, const Columns& columns) {
+        Items<K> all;
+        one.structure->entries(all);
+        rebuild(one, all, columns);
+    }
+
+    // As many strips as make a lookup cover about one: more would cost searches, fewer candidates.
+    Strips make_strips(const std::vector<u64>& low, const std::vector<u64>& high,
+                       size_t tuples) const {
+        Strips strips;
+        strips.made_for = tuples;
+        std::vector<std::pair<u64, u64>> some;
+        size_t n = low.size(), step = std::max<size_t>(1, n / (4 * SAMPLE));
+        for (size_t i = 0; i < n; i += step) some.push_back({low[i], high[i]});
+        std::sort(some.begin(), some.end());
+        std::vector<u64> highs;
+        for (auto& [_, h] : some) highs.push_back(h);
+        std::sort(highs.begin(), highs.end());
+        double covered = 0;
+        for (const auto& [from, to] : lookups_) {
+            auto end = std::upper_bound(some.begin(), some.end(), std::make_pair(to, ~u64(0)));
+            auto begin = std::lower_bound(highs.begin(), highs.end(), from);
+            covered += std::max<double>(0, (end - some.begin()) - (begin - highs.begin()));
+        }
+        double share = lookups_.empty() ? 0.01 : covered / lookups_.size() / std::max<size_t>(1, some.size());
+        size_t most = std::max<size_t>(1, std::min<size_t>(tuples / 32, 4 * SAMPLE));
+        size_t count = share * most > 1 ? size_t(1 / share) + 1 : most;
+        for (size_t i = 1; i < count; i++) {
+            u64 border = some[i * some.size() / count].first;
+            if (strips.borders.empty() || border > strips.borders.back()) strips.borders.push_back(border);
+        }
+        strips.reach.assign(strips.borders.size() + 1, 0);
+        return strips;
+    }
+};
+
+}  // namespace eddyline

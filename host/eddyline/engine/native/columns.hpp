@@ -1,0 +1,111 @@
+// The recent tuples of one side, by sequence number: ids, times, and the words that are looked at.
+#pragma once
+#include "items.hpp"
+
+namespace eddyline {
+
+
+// Where the parts of a record are, as `np.dtype(layout.fields)` has them.
+struct Layout {
+    size_t stride;
+    std::vector<std::pair<size_t, size_t>> words;  // offset and size in bytes
+    static constexpr size_t ID = 0, TIME = 4, VALID = 12;
+
+    static u32 id(const u8* record) { return load<u32>(record + ID); }
+    static i64 time(const u8* record) { return load<i64>(record + TIME); }
+    static u64 valid(const u8* record) { return load<u64>(record + VALID); }
+    u64 word(const u8* record, size_t number) const {
+        auto [offset, size] = words[number];
+        const u8* at = record + offset;
+        switch (size) {
+            case 1: return *at;
+            case 2: return load<uint16_t>(at);
+            case 4: return load<u32>(at);
+            default: return load<u64>(at);
+        }
+    }
+
+private:
+    template <class T> static T load(const u8* at) {
+        T value;
+        std::memcpy(&value, at, sizeof value);
+        return value;
+    }
+};
+
+struct Window { int kind; u64 size; };  // 0 rows, 1 time, 2 unbounded
+
+class Columns {
+    size_t dropped_ = 0;
+
+public:
+    Layout layout;
+    Window window;
+    bool timed = false, consecutive = true;
+    std::vector<bool> kept;  // words that a predicate looks at
+    std::vector<u32> ids;
+    std::vector<i64> times;
+    std::vector<u64> valid;
+    std::vector<std::vector<u64>> words;
+    u64 base = 0, count = 0;  // sequence numbers: of the first tuple kept, of the next to come
+    bool keeps_valid = false;
+    u64 young = 0;            // of a window of time: the first tuple that was young last time
+
+    void append(const u8* records, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+            const u8* record = records + i * layout.stride;
+            u32 id = Layout::id(record);
+            if (ids.size()) consecutive &= id == ids.back() + 1;
+            ids.push_back(id);
+            if (timed) times.push_back(Layout::time(record));
+            if (keeps_valid) valid.push_back(Layout::valid(record));
+            for (size_t w = 0; w < kept.size(); w++)
+                if (kept[w]) words[w].push_back(layout.word(record, w));
+        }
+        count += n;
+    }
+
+    u32 id(u64 sequence) const { return ids[sequence - base]; }
+    u64 word(u64 sequence, size_t number) const { return words[number][sequence - base]; }
+
+    // Where the window begins for an arrival that sees the first `stop` tuples. Arrivals ask in
+    // order of time.
+    u64 start(u64 stop, i64 now) {
+        if (window.kind == 0) return stop > window.size ? stop - window.size : 0;
+        if (window.kind == 2) return 0;
+        // A difference of two times may need 64 bits without a sign.
+        while (young < stop && u64(now) - u64(times[young - base]) > window.size) young++;
+        return std::min(young, stop);
+    }
+
+    // Forget what is below a sequence number. Room is reclaimed when half of it is unused.
+    void drop(u64 below) {
+        below = std::min(below, count);
+        if (below > base + dropped_) dropped_ = below - base;
+        if (dropped_ < 4096 || dropped_ < ids.size() / 2) return;
+        auto cut = [&](auto& column) {
+            if (column.size()) column.erase(column.begin(), column.begin() + dropped_);
+        };
+        cut(ids);
+        cut(times);
+        cut(valid);
+        for (auto& column : words) cut(column);
+        base += dropped_;
+        dropped_ = 0;
+    }
+
+    void clear() {
+        ids.clear(); times.clear(); valid.clear();
+        for (auto& column : words) column.clear();
+        base = count = young = dropped_ = 0;
+        consecutive = true;
+    }
+
+    size_t bytes() const {
+        size_t all = 4 * ids.capacity() + 8 * (times.capacity() + valid.capacity());
+        for (const auto& column : words) all += 8 * column.capacity();
+        return all;
+    }
+};
+
+}  // namespace eddyline

@@ -1,0 +1,503 @@
+// A windowed join of two streams through indexes, behind a plain C interface.
+//
+// A batch goes through four steps: its tuples become keys; each side's are looked up in the other's
+// index, and both sides' parts of the batch in each other; the candidates become pairs, as they are
+// pulled; and last, before the next batch, the tuples enter their own index. So indexes never
+// change while candidates point into them.
+#include <cmath>
+#include <deque>
+#include <stdexcept>
+#include <numeric>
+
+#include "lookup.hpp"
+
+using namespace eddyline;
+
+namespace {
+
+constexpr size_t PULL = size_t(1) << 20;     // pairs handed over at a time
+constexpr size_t GROUP = size_t(1) << 23;    // candidates that are put in order at a time
+constexpr size_t LEAST = size_t(1) << 14;    // tuples of a subwindow where the window has no number
+
+// Numbers that describe a join, one after the other; `eddyline.engine.indexed` writes them.
+class Reader {
+    const i64 *at_, *end_;
+
+public:
+    Reader(const i64* at, size_t n) : at_(at), end_(at + n) {}
+    i64 next() {
+        if (at_ == end_) throw std::runtime_error("the description of the join is too short");
+        return *at_++;
+    }
+};
+
+struct Pairs { std::vector<u32> r, s; std::vector<u64> at; };
+
+class Join {
+    Columns columns_[2];
+    std::vector<std::unique_ptr<Lookup>> lookups_;
+    bool grouped_, inner_;
+    size_t subwindows_;  // per window, or 0 to choose
+    Pool pool_;
+    std::deque<Batch> waiting_;
+    Batch batch_;
+    bool open_ = false;   // a batch has been looked up and its pairs are being pulled
+    std::vector<Candidates> candidates_;
+    u64 arrivals_ = 0, closed_ = 0, pairs_ = 0;
+    double batch_size_ = 0;
+    // Without order: where to go on.
+    size_t source_ = 0, record_ = 0, offset_ = 0;
+    std::vector<Program> programs_;
+    // In order of arrival: candidates per arrival, where to go on, and the group at hand.
+    std::vector<u64> load_;
+    size_t from_ = 0, to_ = 0;
+    Pairs group_;
+    std::vector<u64> ends_;
+
+public:
+    Join(const i64* spec, size_t n, size_t threads) : pool_(threads) {
+        Reader in(spec, n);
+        i64 order = in.next();
+        grouped_ = order > 0;
+        inner_ = order == 2;
+        subwindows_ = in.next();
+        for (Columns& side : columns_) {
+            side.layout.stride = in.next();
+            side.window.kind = in.next();
+            side.window.size = u64(in.next());
+            side.timed = in.next();
+            side.keeps_valid = in.next();
+            size_t words = in.next();
+            for (size_t w = 0; w < words; w++) {
+                size_t offset = in.next(), size = in.next();
+                side.layout.words.push_back({offset, size});
+                side.kept.push_back(in.next());
+            }
+            side.words.resize(words);
+        }
+        for (i64 paths = in.next(); paths > 0; paths--) read_path(in);
+    }
+
+    void push(const u8* sides, size_t n, const u8* r, const u8* s) {
+        Batch batch;
+        batch.sides.assign(sides, sides + n);
+        size_t s_count = std::accumulate(sides, sides + n, size_t(0));
+        batch.records[0].assign(r, r + (n - s_count) * columns_[0].layout.stride);
+        batch.records[1].assign(s, s + s_count * columns_[1].layout.stride);
+        waiting_.push_back(std::move(batch));
+    }
+
+    // Get the next part of the results ready. Returns false if there is none; else sets how many
+    // pairs there are at the most, and how many arrivals they belong to (0 without order).
+    bool next(u64* most, u64* arrivals) {
+        if (!open_) {
+            if (waiting_.empty()) return false;
+            begin();
+        }
+        if (grouped_) {
+            next_group();
+            *most = group_.r.size();
+            *arrivals = to_ - from_;
+        } else {
+            size_t bound = 0;
+            size_t record = record_, skip = offset_;
+            for (size_t i = source_; i < candidates_.size() && bound < PULL; i++, record = 0)
+                for (; record < candidates_[i].records.size() && bound < PULL; record++, skip = 0)
+                    bound += candidates_[i].records[record].end - candidates_[i].records[record].begin - skip;
+            *most = std::min(bound, PULL);
+            *arrivals = 0;
+        }
+        return true;
+    }
+
+    // Hand over what `next` has announced; returns how many pairs. The batch may end with them.
+    u64 take(u32* r, u32* s, u64* at, u64* ends, u64* starts, u64* stops, u64 most) {
+        size_t n;
+        if (grouped_) {
+            n = group_.r.size();
+            std::copy(group_.r.begin(), group_.r.end(), r);
+            std::copy(group_.s.begin(), group_.s.end(), s);
+            std::copy(group_.at.begin(), group_.at.end(), at);
+            std::copy(ends_.begin(), ends_.end(), ends);
+            size_t place[2] = {0, 0};
+            for (size_t i = 0; i < to_; i++) {
+                int side = batch_.sides[i];
+                size_t j = place[side]++;
+                if (i < from_) continue;
+                *starts++ = batch_.start[side][j];
+                *stops++ = batch_.stop[side][j];
+            }
+            closed_ += to_ - from_;
+            from_ = to_;
+            if (to_ == batch_.sides.size()) end();
+        } else {
+            n = expand(r, s, most);
+            if (source_ == candidates_.size()) {
+                closed_ += batch_.sides.size();
+                end();
+            }
+        }
+        pairs_ += n;
+        return n;
+    }
+
+    // How many pairs the batch at hand has, and in how many records, without making them. Exact
+    // where keys decide all and no candidate is too old; an upper bound otherwise.
+    void ranges(u64* pairs, u64* records) {
+        *pairs = *records = 0;
+        if (!open_) {
+            if (waiting_.empty()) return;
+            begin();
+        }
+        for (const auto& some : candidates_) {
+            *records += some.records.size();
+            for (const Record& one : some.records) *pairs += one.end - one.begin;
+        }
+        closed_ += batch_.sides.size();
+        end();
+    }
+
+    void flush() {
+        waiting_.clear();
+        open_ = false;
+        for (auto& lookup : lookups_) lookup->clear();
+        for (auto& side : columns_) side.clear();
+    }
+
+    u64 closed() const { return closed_; }
+    bool between() const { return !open_; }
+    void set_kind(int kind) { for (auto& lookup : lookups_) lookup->set_kind(Kind(kind)); }
+    void set_subwindows(size_t count) { subwindows_ = count; }
+
+    // Tuples, pairs, candidates, bytes, then five numbers for each side of each lookup.
+    void report(u64* to) const {
+        u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
+        for (const auto& lookup : lookups_) { examined += lookup->examined; bytes += lookup->bytes(); }
+        *to++ = arrivals_;
+        *to++ = pairs_;
+        *to++ = examined;
+        *to++ = bytes;
+        for (const auto& lookup : lookups_) { lookup->report(to); to += 10; }
+    }
+
+private:
+    void read_path(Reader& in) {
+        Path path;
+        path.kind = Kind(in.next());
+        path.wide = in.next();
+        path.hashed = in.next();
+        path.complement = in.next();
+        path.group_bits = in.next();
+        path.range_bits = in.next();
+        path.truncated = in.next();
+        path.sigma = in.next() / 1000.0;
+        path.buffer = in.next();
+        path.width = in.next();
+        for (u64& needed : path.needed) needed = u64(in.next());
+        for (i64 i = in.next(); i > 0; i--) {
+            int r = in.next(), s = in.next(), width = in.next();
+            path.group.push_back({r, s, width});
+        }
+        for (i64 i = in.next(); i > 0; i--) {
+            Dimension d;
+            for (int side : {0, 1}) { d.low[side] = in.next(); d.high[side] = in.next(); }
+            path.dimensions.push_back(d);
+        }
+        for (i64 i = in.next(); i > 0; i--) {
+            i64 op = in.next(), x = in.next(), y = in.next(), z = in.next();
+            path.residual.lines.push_back({op, x, y, z});
+        }
+        if (path.wide) lookups_.push_back(std::make_unique<LookupOf<u64>>(std::move(path)));
+        else lookups_.push_back(std::make_unique<LookupOf<u32>>(std::move(path)));
+    }
+
+    void begin() {
+        batch_ = std::move(waiting_.front());
+        waiting_.pop_front();
+        size_t n = batch_.sides.size();
+        size_t place[2] = {0, 0};
+        for (int side : {0, 1}) {
+            batch_.first[side] = columns_[side].count;
+            batch_.arrival[side].clear();
+            columns_[side].append(batch_.records[side].data(),
+                                  batch_.records[side].size() / columns_[side].layout.stride);
+            batch_.most_start[side] = 0;
+        }
+        for (size_t i = 0; i < n; i++) {
+            int side = batch_.sides[i], other = 1 - side;
+            size_t mine = place[side]++;
+            u64 stop = batch_.first[other] + place[other];
+            i64 now = columns_[side].timed
+                          ? columns_[side].times[batch_.first[side] + mine - columns_[side].base] : 0;
+            u64 start = columns_[other].start(stop, now);
+            batch_.arrival[side].push_back(i);
+            batch_.start[side].push_back(start);
+            batch_.stop[side].push_back(stop);
+            batch_.most_start[side] = std::max(batch_.most_start[side], start);
+            batch_.now = now;
+        }
+        arrivals_ += n;
+        batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
+        pool_.run(2 * lookups_.size(), [&](size_t i) {
+            int side = i & 1;
+            lookups_[i / 2]->prepare(batch_, columns_[side].layout, side);
+        });
+        candidates_.clear();
+        for (auto& lookup : lookups_) {
+            size_t tasks = lookup->tasks(pool_.size());
+            pool_.run(tasks, [&](size_t i) { lookup->probe(batch_, i); });
+            lookup->collect(batch_, candidates_);
+        }
+        open_ = true;
+        source_ = record_ = offset_ = 0;
+        from_ = to_ = 0;
+        if (grouped_) weigh();
+    }
+
+    void end() {
+        open_ = false;
+        for (int side : {0, 1}) {
+            if (!batch_.size(side)) continue;
+            size_t tuples = target(side);
+            for (auto& lookup : lookups_) lookup->set_target(side, tuples);
+        }
+        pool_.run(2 * lookups_.size(), [&](size_t i) {
+            lookups_[i / 2]->insert(batch_, i & 1, columns_[i & 1]);
+        });
+        for (int side : {0, 1}) {  // what the next arrival cannot see, none will
+            u64 begin = columns_[side].start(columns_[side].count, batch_.now);
+            for (auto& lookup : lookups_) lookup->expire(side, begin);
+            columns_[side].drop(begin);
+        }
+    }
+
+    // Tuples of a subwindow: large ones cost merging, many cost lookups. With c the ratio of both,
+    // a window of W and batches of b per side, W/n/2b merges and n lookups are least at this n.
+    size_t target(int side) {
+        const Window& window = columns_[side].window;
+        u64 seen = columns_[side].count - columns_[side].start(columns_[side].count, batch_.now);
+        u64 tuples = window.kind == 0 ? window.size : std::max<u64>(seen, 4 * LEAST);
+        size_t n = subwindows_;
+        if (!n) {
+            double effective = std::max(batch_size_ / 2, 1024.0);
+            n = size_t(std::sqrt(tuples / (8.0 * effective)) + 0.5);
+            n = std::min<size_t>(std::max<size_t>(n, 1), 64);
+            if (window.kind != 0) n = std::max<size_t>(n, 4);
+        }
+        return (tuples + n - 1) / n;
+    }
+
+    // Candidates per arrival: at the most, where both are of the batch.
+    void weigh() {
+        load_.assign(batch_.sides.size(), 0);
+        for (const auto& some : candidates_)
+            for (const Record& one : some.records) {
+                load_[batch_.arrival[some.side][one.probe]] += one.end - one.begin;
+                if (some.within)
+                    for (u32 i = one.begin; i < one.end; i++)
+                        load_[batch_.arrival[1][some.refs[i]]]++;
+            }
+    }
+
+    // Test up to a chunk of candidates and pass on those that are pairs, with the place of the
+    // later tuple in the batch and the sequence number of the earlier one.
+    template <class Sink> struct Tester {
+        const Join& join;
+        Program program;
+        const Candidates& some;
+        Sink& sink;
+        u64 at[2][Program::CHUNK];
+        u32 arrival[Program::CHUNK];
+        u8 side[Program::CHUNK], keep[Program::CHUNK];
+        size_t n = 0;
+
+        Tester(const Join& j, const Candidates& c, Sink& out)
+            : join(j), program(c.lookup->path.residual), some(c), sink(out) {}
+
+        void add(u64 r, u64 s, u32 when, u8 later) {
+            at[0][n] = r;
+            at[1][n] = s;
+            arrival[n] = when;
+            side[n] = later;
+            if (++n == Program::CHUNK) flush();
+        }
+        void flush() {
+            if (!n) return;
+            if (program.empty()) std::memset(keep, 1, n);
+            else program.run(join.columns_[0], join.columns_[1], at[0], at[1], n, keep);
+            for (size_t i = 0; i < n; i++)
+                if (keep[i]) sink(at[0][i], at[1][i], arrival[i], side[i]);
+            n = 0;
+        }
+        // Candidates of one record, from `begin` to `end`.
+        void record(u32 probe, u32 begin, u32 end) {
+            const Batch& batch = join.batch_;
+            int me = some.side;
+            u64 mine = batch.first[me] + probe, start = batch.start[me][probe];
+            u32 when = batch.arrival[me][probe];
+            for (u32 i = begin; i < end; i++) {
+                u32 ref = some.refs[i];
+                if (some.within) {  // only ever looked up by R
+                    u64 theirs = batch.first[1] + ref;
+                    u32 then = batch.arrival[1][ref];
+                    if (then < when) { if (theirs >= start) add(mine, theirs, when, 0); }
+                    else if (mine >= batch.start[1][ref]) add(mine, theirs, then, 1);
+                    continue;
+                }
+                u64 theirs = some.base + u32(ref - u32(some.base));
+                if (some.old && theirs < start) continue;
+                if (me == 0) add(mine, theirs, when, 0);
+                else add(theirs, mine, when, 1);
+            }
+        }
+    };
+
+    u64 expand(u32* r, u32* s, u64 most) {
+        u64 n = 0;
+        const Columns &cr = columns_[0], &cs = columns_[1];
+        auto sink = [&](u64 at_r, u64 at_s, u32, u8) {
+            r[n] = cr.id(at_r);
+            s[n++] = cs.id(at_s);
+        };
+        u64 left = most;
+        while (source_ < candidates_.size() && left) {
+            const Candidates& some = candidates_[source_];
+            if (!some.within && !some.old && some.lookup->path.residual.empty()) {
+                left -= copy_out(some, r, s, n, left);
+            } else {
+                Tester<decltype(sink)> test(*this, some, sink);
+                for (; record_ < some.records.size() && left; record_++) {
+                    const Record& one = some.records[record_];
+                    u32 begin = one.begin + offset_;
+                    u32 end = u32(std::min<u64>(one.end, begin + left));
+                    test.record(one.probe, begin, end);
+                    left -= end - begin;
+                    offset_ = end == one.end ? 0 : end - one.begin;
+                    if (offset_) break;
+                }
+                test.flush();
+            }
+            if (record_ == some.records.size()) { source_++; record_ = 0; }
+        }
+        return n;
+    }
+
+    // Candidates that are pairs for certain: nothing to do but to write their ids.
+    u64 copy_out(const Candidates& some, u32* r, u32* s, u64& n, u64 left) {
+        int me = some.side, other = 1 - me;
+        u32 *mine = me ? s : r, *theirs = me ? r : s;
+        const Columns &own = columns_[me], &others = columns_[other];
+        const u32* ids = others.ids.data();
+        u64 first = batch_.first[me], written = 0;
+        for (; record_ < some.records.size() && left; record_++) {
+            const Record& one = some.records[record_];
+            u32 begin = one.begin + offset_;
+            u32 count = u32(std::min<u64>(one.end - begin, left));
+            u32 id = own.id(first + one.probe);
+            u32 *a = mine + n, *b = theirs + n;
+            const u32* refs = some.refs + begin;
+            u32 from = u32(others.base);
+            if (others.consecutive) {
+                u32 plus = ids[0] - from;
+                for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = refs[i] + plus; }
+            } else {
+                for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = ids[u32(refs[i] - from)]; }
+            }
+            n += count;
+            written += count;
+            left -= count;
+            offset_ = begin + count == one.end ? 0 : begin + count - one.begin;
+            if (offset_) break;
+        }
+        return written;
+    }
+
+    // Put the pairs of the next arrivals in order.
+    void next_group() {
+        u64 sum = 0;
+        to_ = from_;
+        size_t n = batch_.sides.size();
+        while (to_ < n && (to_ == from_ || sum + load_[to_] <= GROUP)) sum += load_[to_++];
+        struct Pair { u64 earlier; u32 arrival, later; u8 side; };
+        std::vector<Pair> found;
+        const Columns &cr = columns_[0], &cs = columns_[1];
+        auto sink = [&](u64 at_r, u64 at_s, u32 when, u8 side) {
+            if (when >= from_ && when < to_)
+                found.push_back({side ? at_r : at_s, when, side ? cs.id(at_s) : cr.id(at_r), side});
+        };
+        bool all = from_ == 0 && to_ == n;
+        for (const auto& some : candidates_) {
+            Tester<decltype(sink)> test(*this, some, sink);
+            for (const Record& one : some.records) {
+                u32 when = batch_.arrival[some.side][one.probe];
+                if (all || some.within || (when >= from_ && when < to_))
+                    test.record(one.probe, one.begin, one.end);
+            }
+            test.flush();
+        }
+        ends_.assign(to_ - from_ + 1, 0);
+        for (const Pair& pair : found) ends_[pair.arrival - from_ + 1]++;
+        std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+        std::vector<u64> places(ends_.begin(), ends_.end() - 1);
+        std::vector<u32> order(found.size());
+        for (u32 i = 0; i < found.size(); i++) order[places[found[i].arrival - from_]++] = i;
+        for (size_t i = 0; i + 1 < ends_.size(); i++)
+            if (ends_[i + 1] - ends_[i] > 1)
+                std::sort(order.begin() + ends_[i], order.begin() + ends_[i + 1],
+                          [&](u32 x, u32 y) { return found[x].earlier < found[y].earlier; });
+        group_.r.resize(found.size());
+        group_.s.resize(found.size());
+        group_.at.resize(found.size());
+        for (size_t i = 0; i < order.size(); i++) {
+            const Pair& pair = found[order[i]];
+            u32 earlier = pair.side ? cr.id(pair.earlier) : cs.id(pair.earlier);
+            group_.r[i] = pair.side ? earlier : pair.later;
+            group_.s[i] = pair.side ? pair.later : earlier;
+            group_.at[i] = pair.earlier;
+        }
+        ends_.erase(ends_.begin());
+    }
+};
+
+template <class Work> int guarded(char* error, size_t size, Work work) {
+    try {
+        return work();
+    } catch (const std::bad_alloc&) {
+        return -2;
+    } catch (const std::exception& problem) {
+        std::strncpy(error, problem.what(), size - 1);
+        return -1;
+    }
+}
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT Join* eddyline_join_open(const i64* spec, u64 n, u64 threads, char* error, u64 size) {
+    Join* join = nullptr;
+    guarded(error, size, [&] { join = new Join(spec, n, threads); return 0; });
+    return join;
+}
+EXPORT void eddyline_join_close(Join* join) { delete join; }
+EXPORT int eddyline_join_push(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, char* error, u64 size) {
+    return guarded(error, size, [&] { join->push(sides, n, r, s); return 0; });
+}
+EXPORT int eddyline_join_next(Join* join, u64* most, u64* arrivals, char* error, u64 size) {
+    return guarded(error, size, [&] { return int(join->next(most, arrivals)); });
+}
+EXPORT int eddyline_join_take(Join* join, u32* r, u32* s, u64* at, u64* ends, u64* starts, u64* stops,
+                              u64 most, u64* pairs, char* error, u64 size) {
+    return guarded(error, size, [&] {
+        *pairs = join->take(r, s, at, ends, starts, stops, most);
+        return int(join->between());
+    });
+}
+EXPORT int eddyline_join_ranges(Join* join, u64* pairs, u64* records, char* error, u64 size) {
+    return guarded(error, size, [&] { join->ranges(pairs, records); return 0; });
+}
+EXPORT u64 eddyline_join_closed(const Join* join) { return join->closed(); }
+EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
+EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }
+EXPORT void eddyline_join_kind(Join* join, int kind) { join->set_kind(kind); }
+EXPORT void eddyline_join_subwindows(Join* join, u64 count) { join->set_subwindows(count); }

@@ -1,0 +1,166 @@
+// One conjunction of a join: an index for each side, and what a batch finds in them.
+#pragma once
+#include "chain.hpp"
+#include "pool.hpp"
+
+namespace eddyline {
+
+// A batch as it goes through the join: what both sides hold of it.
+struct Batch {
+    std::vector<u8> sides, records[2];
+    u64 first[2];                       // sequence number of each side's first tuple
+    std::vector<u32> arrival[2];        // place in the batch, by place on the side
+    std::vector<u64> start[2], stop[2]; // partners, as sequence numbers of the other side
+    u64 most_start[2];                  // of those
+    i64 now = 0;                        // time of the last arrival
+
+    size_t size(int side) const { return arrival[side].size(); }
+};
+
+// Candidates: for each record, tuples of the other side than the one that looked up.
+struct Candidates {
+    const class Lookup* lookup;
+    std::vector<Record> records;
+    std::vector<u32> own;   // where refs are copies
+    const u32* refs;
+    u64 base;               // refs are the low bits of sequence numbers from here on
+    int side;               // which looked up
+    bool within;            // both are of the batch: refs are places
+    bool old;               // some may have left the window
+};
+
+class Lookup {
+public:
+    Path path;
+    explicit Lookup(Path&& p) : path(std::move(p)) {}
+    virtual ~Lookup() = default;
+    virtual void prepare(const Batch&, const Layout&, int side) = 0;
+    virtual size_t tasks(size_t threads) = 0;
+    virtual void probe(const Batch&, size_t task) = 0;
+    virtual void collect(const Batch&, std::vector<Candidates>&) = 0;
+    virtual void insert(const Batch&, int side, const Columns&) = 0;
+    virtual void expire(int side, u64 below) = 0;
+    virtual void set_target(int side, size_t tuples) = 0;
+    virtual void set_kind(Kind) = 0;
+    virtual void clear() = 0;
+    virtual size_t bytes() const = 0;
+    virtual void report(u64*) const = 0;
+    u64 examined = 0;
+};
+
+template <class K> class LookupOf final : public Lookup {
+    struct Task { int side; int subwindow; size_t from, to; };  // subwindow -1: within the batch
+    struct Space { Found found; Items<K> items; Sorter<K> sorter; };
+
+    Chain<K> chains_[2];
+    Keys<K> keys_[2];
+    Sorter<K> sorters_[2];
+    Subwindow<K> alone_;
+    std::vector<Task> tasks_;
+    std::vector<Space> spaces_;
+
+public:
+    explicit LookupOf(Path&& p) : Lookup(std::move(p)), chains_{{path, 0}, {path, 1}} {}
+
+    void prepare(const Batch& batch, const Layout& layout, int side) override {
+        Keys<K>& keys = keys_[side];
+        keys.items.clear();
+        keys.x_low.clear();
+        keys.x_high.clear();
+        size_t n = batch.size(side);
+        keys.items.reserve(n);
+        const u8* record = batch.records[side].data();
+        for (size_t i = 0; i < n; i++, record += layout.stride) {
+            if ((Layout::valid(record) & path.needed[side]) != path.needed[side]) continue;
+            if (path.strips()) {
+                auto [x_low, x_high] = path.bounds(layout, record, side, 0);
+                auto [low, high] = path.bounds(layout, record, side, 1);
+                if (x_low > x_high || low > high) continue;
+                keys.x_low.push_back(x_low);
+                keys.x_high.push_back(x_high);
+                keys.items.push(K(low), K(high), u32(i));  // without its strip
+                continue;
+            }
+            u64 low = 0, high = 0;
+            if (path.dimensions.size()) {
+                std::tie(low, high) = path.bounds(layout, record, side, 0);
+                if (low > high) continue;
+            }
+            auto [a, b] = path.interval(path.group.empty() ? 0 : path.group_key(layout, record, side), low, high);
+            keys.items.push(K(a), K(b), u32(i));
+        }
+        if (!path.strips() && sorted()) sorters_[side].sort(keys.items);
+    }
+
+    size_t tasks(size_t threads) override {
+        tasks_.clear();
+        for (int side : {0, 1}) {
+            chains_[1 - side].note_lookups(keys_[side]);
+            size_t n = keys_[side].items.size();
+            size_t parts = n < 1024 ? 1 : threads;
+            for (size_t w = 0; n && w < chains_[1 - side].subwindows.size(); w++)
+                for (size_t part = 0; part < parts; part++)
+                    tasks_.push_back({side, int(w), n * part / parts, n * (part + 1) / parts});
+        }
+        size_t r = keys_[0].items.size(), s = keys_[1].items.size();
+        if (r && s) {
+            alone_ = chains_[1].alone(keys_[1]);
+            tasks_.push_back({0, -1, 0, r});
+        }
+        if (spaces_.size() < tasks_.size()) spaces_.resize(tasks_.size());
+        return tasks_.size();
+    }
+
+    void probe(const Batch&, size_t number) override {
+        const Task& task = tasks_[number];
+        Space& space = spaces_[number];
+        space.found.clear();
+        const Chain<K>& chain = chains_[1 - task.side];
+        const Subwindow<K>& one = task.subwindow < 0 ? alone_ : chain.subwindows[task.subwindow];
+        chain.probe(one, keys_[task.side], task.from, task.to, space.found, space.items, space.sorter);
+    }
+
+    void collect(const Batch& batch, std::vector<Candidates>& all) override {
+        for (size_t i = 0; i < tasks_.size(); i++) {
+            const Task& task = tasks_[i];
+            Found& found = spaces_[i].found;
+            examined += found.examined;
+            bool within = task.subwindow < 0;
+            const Subwindow<K>& one = within ? alone_ : chains_[1 - task.side].subwindows[task.subwindow];
+            bool old = within || one.first < batch.most_start[task.side];
+            for (const Record& r : found.ranges) examined += r.end - r.begin;
+            if (found.ranges.size())
+                all.push_back({this, std::move(found.ranges), {}, one.structure->refs(), one.first, task.side, within, old});
+            if (found.copies.size()) {
+                all.push_back({this, std::move(found.copies), std::move(found.copied), nullptr, one.first, task.side, within, old});
+                all.back().refs = all.back().own.data();
+            }
+        }
+    }
+
+    void insert(const Batch& batch, int side, const Columns& columns) override {
+        if (!batch.size(side)) return;
+        u64 first = batch.first[side], last = first + batch.size(side);
+        chains_[side].insert(keys_[side], first, last, columns);
+    }
+
+    void expire(int side, u64 below) override { chains_[side].expire(below); }
+    void set_target(int side, size_t tuples) override { chains_[side].set_target(tuples); }
+    void set_kind(Kind kind) override { for (auto& chain : chains_) chain.kind = kind; }
+    void clear() override { for (auto& chain : chains_) chain.clear(); }
+    size_t bytes() const override { return chains_[0].bytes() + chains_[1].bytes(); }
+    void report(u64* to) const override {
+        for (const auto& chain : chains_) {
+            *to++ = chain.subwindows.size();
+            *to++ = chain.target();
+            *to++ = chain.sealed;
+            *to++ = chain.expired;
+            *to++ = u64(chain.error * 1e6);
+        }
+    }
+
+private:
+    bool sorted() const { return chains_[0].kind != Kind::hash; }
+};
+
+}  // namespace eddyline

@@ -1,0 +1,200 @@
+// WiB+-Tree (PanJoin, section III-C): small sorted inner nodes over wide unsorted leaves, which
+// are sorted when they split. Equal keys share a leaf, so no inner node has a key twice.
+#pragma once
+#include "llat.hpp"
+
+namespace eddyline {
+
+template <class K> class WibTree : public Structure<K> {
+    static constexpr size_t FANOUT = 64;
+
+    struct Leaf {
+        u32 first, last;   // entries of the table
+        u32 count, next;   // tuples, and the leaf behind
+        K low, reach;      // least key that belongs here, and the largest b
+        u32 splits_at;     // tuples that call for a split; grows while all keys are equal
+    };
+    // Child i has the keys from keys[i - 1] up to below keys[i].
+    struct Node { std::vector<K> keys; std::vector<u32> children; bool bottom; };
+    struct Step { u32 node; K low, high; bool bounded; };  // a node, and the keys below it
+
+    Llat<K> table_;
+    std::vector<Leaf> leaves_;
+    std::vector<Node> nodes_;
+    u32 root_ = 0;
+    size_t size_ = 0;
+    bool intervals_;
+    std::vector<Step> path_;     // to where the last tuple went
+    std::vector<u32> order_;     // leaves from left to right, and the largest b up to each
+    std::vector<K> reach_;
+
+public:
+    WibTree(bool intervals, size_t capacity, size_t width)
+        : table_(2 * (capacity / width + 1), width, intervals), intervals_(intervals) {
+        u32 entry = table_.take();
+        leaves_.push_back({entry, entry, 0, NONE, 0, 0, u32(width)});
+        nodes_.push_back({{}, {0}, true});
+    }
+
+    size_t leaves() const { return leaves_.size(); }
+    size_t largest_leaf() const {
+        size_t most = 0;
+        for (const Leaf& leaf : leaves_) most = std::max<size_t>(most, leaf.count);
+        return most;
+    }
+    size_t depth() const {
+        size_t levels = 1;
+        for (u32 node = root_; !nodes_[node].bottom; node = nodes_[node].children[0]) levels++;
+        return levels;
+    }
+
+    void insert(const Items<K>& batch) override {
+        path_.clear();
+        for (size_t i = 0; i < batch.size(); i++) {
+            u32 at = find(batch.a[i], path_);
+            Leaf& leaf = leaves_[at];
+            leaf.last = table_.append(leaf.last, batch.a[i], batch.b[i], batch.ref[i]);
+            leaf.reach = std::max(leaf.reach, batch.b[i]);
+            if (++leaf.count >= leaf.splits_at) split(at);
+        }
+        size_ += batch.size();
+        if (intervals_) set_reach();
+    }
+
+    void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {
+        std::vector<Step> path;
+        size_t hint = 0;
+        for (size_t i = from; i < to; i++) {
+            K a = batch.a[i], b = batch.b[i];
+            u32 at;
+            if (intervals_) {
+                if (hint && !(reach_[hint - 1] < a)) hint = 0;
+                hint = rebound(hint, reach_.size(), [&](size_t p) { return reach_[p] < a; });
+                at = hint < order_.size() ? order_[hint] : NONE;
+            } else {
+                at = find(a, path);
+            }
+            size_t begin = found.copied.size();
+            for (; at != NONE && leaves_[at].low <= b; at = leaves_[at].next)
+                for (u32 entry = leaves_[at].first; entry != NONE; entry = table_.next(entry)) {
+                    found.examined += table_.count(entry);
+                    table_.scan(entry, a, b, found.copied);
+                }
+            if (found.copied.size() > begin)
+                found.copies.push_back({batch.ref[i], u32(begin), u32(found.copied.size())});
+        }
+    }
+
+    size_t size() const override { return size_; }
+    size_t bytes() const override {
+        size_t inner = 0;
+        for (const Node& node : nodes_)
+            inner += node.keys.capacity() * sizeof(K) + node.children.capacity() * 4 + sizeof(Node);
+        return table_.bytes() + leaves_.capacity() * sizeof(Leaf) + inner;
+    }
+    void entries(Items<K>& all) const override {
+        for (const Leaf& leaf : leaves_)
+            for (u32 entry = leaf.first; entry != NONE; entry = table_.next(entry))
+                for (u32 i = 0; i < table_.count(entry); i++)
+                    all.push(table_.a(entry)[i], table_.b(entry)[i], table_.ref(entry)[i]);
+    }
+
+private:
+    // Go up the path of the tuple before until the key is below, then down to its leaf.
+    u32 find(K key, std::vector<Step>& path) const {
+        while (path.size() && (key < path.back().low || (path.back().bounded && key >= path.back().high)))
+            path.pop_back();
+        if (path.empty()) path.push_back({root_, 0, 0, false});
+        for (;;) {
+            const Step step = path.back();
+            const Node& node = nodes_[step.node];
+            size_t child =
+                std::upper_bound(node.keys.begin(), node.keys.end(), key) - node.keys.begin();
+            if (node.bottom) return node.children[child];
+            bool last = child == node.keys.size();
+            path.push_back({node.children[child], child ? node.keys[child - 1] : step.low,
+                            last ? step.high : node.keys[child], last ? step.bounded : true});
+        }
+    }
+
+    void split(u32 at) {
+        Items<K> all;
+        for (u32 entry = leaves_[at].first; entry != NONE; entry = table_.next(entry))
+            for (u32 i = 0; i < table_.count(entry); i++)
+                all.push(table_.a(entry)[i], table_.b(entry)[i], table_.ref(entry)[i]);
+        Sorter<K>().sort(all);
+        // The border between two different keys that is nearest to the middle.
+        size_t n = all.size(), middle = 0;
+        for (size_t away = 0; away <= n / 2 + 1 && !middle; away++)
+            for (size_t m : {n / 2 - away, n / 2 + away})
+                if (m > 0 && m < n && all.a[m - 1] != all.a[m]) { middle = m; break; }
+        if (!middle) {
+            leaves_[at].splits_at *= 2;  // one key only: it has to stay together
+            return;
+        }
+        // The left half stays in the entries that were there.
+        u32 spare = leaves_[at].first;
+        std::vector<u32> entries;
+        for (; spare != NONE; spare = table_.next(spare)) entries.push_back(spare);
+        for (u32 entry : entries) table_.empty(entry);
+        u32 right = leaves_.size();
+        u32 second = entries.size() > 1 ? entries[1] : table_.take();
+        leaves_.push_back({second, second, 0, leaves_[at].next, all.a[middle], 0,
+                           u32(table_.width())});
+        Leaf &left = leaves_[at], &other = leaves_[right];
+        left.next = right;
+        left.last = left.first;
+        left.count = 0;
+        left.reach = 0;
+        for (size_t i = 0; i < n; i++) {
+            Leaf& leaf = i < middle ? left : other;
+            leaf.last = table_.append(leaf.last, all.a[i], all.b[i], all.ref[i]);
+            leaf.reach = std::max(leaf.reach, all.b[i]);
+            leaf.count++;
+        }
+        for (Leaf* leaf : {&left, &other})
+            leaf->splits_at = std::max<u32>(table_.width(), 2 * leaf->count * (leaf->count >= table_.width()));
+        add_child(all.a[middle], right);
+    }
+
+    // Put a leaf behind the one that the path leads to, and split nodes that get too wide.
+    void add_child(K key, u32 child) {
+        size_t level = path_.size() - 1;
+        for (;; level--) {
+            u32 at = path_[level].node;
+            auto& keys = nodes_[at].keys;
+            size_t place = std::upper_bound(keys.begin(), keys.end(), key) - keys.begin();
+            keys.insert(keys.begin() + place, key);
+            nodes_[at].children.insert(nodes_[at].children.begin() + place + 1, child);
+            if (keys.size() < FANOUT) break;
+            size_t half = keys.size() / 2;
+            K up = keys[half];
+            Node right{{keys.begin() + half + 1, keys.end()},
+                       {nodes_[at].children.begin() + half + 1, nodes_[at].children.end()},
+                       nodes_[at].bottom};
+            keys.resize(half);
+            nodes_[at].children.resize(half + 1);
+            child = nodes_.size();
+            key = up;
+            nodes_.push_back(std::move(right));
+            if (!level) {
+                nodes_.push_back({{key}, {at, child}, false});
+                root_ = nodes_.size() - 1;
+                break;
+            }
+        }
+        path_.clear();
+    }
+
+    void set_reach() {
+        order_.clear();
+        reach_.clear();
+        K most = 0;
+        for (u32 leaf = 0; leaf != NONE; leaf = leaves_[leaf].next) {
+            order_.push_back(leaf);
+            reach_.push_back(most = std::max(most, leaves_[leaf].reach));
+        }
+    }
+};
+
+}  // namespace eddyline
