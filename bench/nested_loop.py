@@ -64,7 +64,7 @@ def _cpu(r: pa.Table, s: pa.Table, stored: str) -> float:
         while not device.pull().nothing:
             pass
 
-    with CpuDevice(threads=1) as device:
+    with CpuDevice(threads=1, engine="nested") as device:
         device.configure(query.plan)
         device.push(Tuples(np.full(WINDOW, mark(stored), np.uint8), fill["r"], fill["s"]))
         while not device.pull().nothing:

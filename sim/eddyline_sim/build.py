@@ -15,8 +15,8 @@ from pathlib import Path
 
 import platformdirs
 
-from eddyline.errors import MachineError
 from eddyline.build.cache import cache_directory, cached, digest
+from eddyline.errors import MachineError
 from eddyline_sim.dedupe import common_clocks, repeated
 
 __all__ = ["build_simulator"]

@@ -11,6 +11,7 @@ from eddyline.device.cpu import CpuDevice
 from eddyline.device.discovery import DEVICES, open_device
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
+from eddyline.engine import nested_join
 from eddyline.plan import Order
 from eddyline.query.window import rows, time
 from tests.conformance.cases import PREDICATES, Case, cases
@@ -24,6 +25,8 @@ GATEWARE = {
     "splitjoin": "sim:splitjoin?cores=3&window=48&comparators=2",
 }
 SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
+# Every structure, forced; where it cannot serve a predicate, it says so.
+STRUCTURES = [f"cpu?engine={name}" for name in ("nested", "bisort", "rap", "wib", "hash")]
 
 
 def _alike(case: Case) -> bool:
@@ -47,8 +50,16 @@ def test_a_device_gives_what_the_definition_gives(device, predicate, data):
     check_unless_refused(device, data.draw(cases(PREDICATES[predicate])))
 
 
+@pytest.mark.parametrize("device", STRUCTURES)
+@pytest.mark.parametrize("predicate", PREDICATES)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_every_structure_gives_what_the_definition_gives(device, predicate, data):
+    check_unless_refused(device, data.draw(cases(PREDICATES[predicate])))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("device", SOFTWARE)
+@pytest.mark.parametrize("device", [*SOFTWARE, *STRUCTURES, "cpu?subwindows=5&threads=2"])
 @settings(max_examples=3000)
 @given(data=st.data())
 def test_a_device_gives_what_the_definition_gives_thoroughly(device, data):
@@ -174,15 +185,16 @@ def test_the_suite_notices_a_window_that_is_off_by_one(monkeypatch):
     r = _rows("r", 9, x=lambda i: 1, y=float, t=str)
     s = _rows("s", 9, a=lambda i: 1, b=float, u=str)
     with pytest.raises(AssertionError):
-        check("cpu", Case("r.x = s.a", [r], [s], (rows(3), rows(3)), Order("none"), False))
+        check(
+            "cpu?engine=nested",
+            Case("r.x = s.a", [r], [s], (rows(3), rows(3)), Order("none"), False),
+        )
 
 
-@pytest.mark.parametrize("device", SOFTWARE)
+@pytest.mark.parametrize("device", [*SOFTWARE, "cpu?engine=nested"])
 def test_pulling_goes_on_where_nothing_was_found(device, monkeypatch):
     """Work without pairs or stars must not look like the end of the work."""
-    from eddyline.device import cpu
-
-    monkeypatch.setattr(cpu, "JOB", 10)
+    monkeypatch.setattr(nested_join, "JOB", 10)
     r = _rows("r", 200, x=lambda i: i, y=float, t=str)
     s = _rows("s", 200, a=lambda i: i if i > 190 else -1, b=float, u=str)
     case = Case("r.x = s.a", [r], [s], (rows(50), rows(50)), Order("outer", 500), False)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from eddyline.build.cache import cache_directory, cached, digest
 from eddyline.errors import MachineError
 from eddyline_sim import build
 from eddyline_sim.build import build_simulator
-from eddyline.build.cache import cache_directory, cached, digest
 from eddyline_sim.shell import Shell
 from eddyline_sim.simulation import Simulation
 from tests.sim.operators import Widener

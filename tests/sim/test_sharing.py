@@ -8,8 +8,8 @@ from amaranth.hdl import Module, Print, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_sim import dedupe
 from eddyline.build.cache import cache_directory
+from eddyline_sim import dedupe
 from eddyline_sim.dedupe import common_clocks, repeated
 from eddyline_sim.shell import Shell
 from eddyline_sim.simulation import Simulation

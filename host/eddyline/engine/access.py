@@ -7,7 +7,7 @@ stand above the interval in the key, so that intervals of different groups never
 A disjunction has an index per part. What an earlier part finds, a later one leaves out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate, bands
@@ -114,7 +114,7 @@ def _path(plan: Plan, parts: list[Predicate], earlier: tuple[Predicate, ...]) ->
     dimensions: list[tuple[Dimension, tuple[Compare, ...]]]
     dimensions = [(_band(low, high), (low, high)) for low, high in pairs]
     if not dimensions:
-        dimensions = [(_bound(one), (one,)) for one in single if one.op in ("le", "ge")][:1]
+        dimensions += [(_bound(one), (one,)) for one in single if one.op in ("le", "ge")][:1]
     needed = {side: _needed(plan.layout(side), side, parts) for side in "rs"}
     widths = [plan.r.words[one.r].width for one in equal]
     decided: set[Compare] = set()

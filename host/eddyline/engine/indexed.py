@@ -23,7 +23,7 @@ ORDERS = {"none": 0, "outer": 2, "inner": 2}
 OPERATORS = {"eq": 0, "ne": 1, "le": 2, "ge": 3}
 COMPARE, FLAG, ALL, ANY, NOT = range(5)
 SIGMA = 1.25  # spare room in partitions (PanJoin, section III-B2)
-BUFFER = 1024  # tuples of BI-Sort's insertion buffer
+BUFFER = 256  # tuples of BI-Sort's insertion buffer
 PARTITION = 64  # tuples of a partition of the others
 WINDOW_MOST = 2**64 - 1
 MESSAGE = 256
@@ -167,7 +167,7 @@ class IndexedJoin:
     def report(self) -> dict[str, int]:
         values = np.zeros(4 + 10 * self._paths, np.uint64)
         self._library.eddyline_join_report(self._handle, values.ctypes.data)
-        names = ["tuples", "results", "candidates", "bytes"]
+        names = ["tuples", "results", "comparisons", "bytes"]
         sides = [
             f"{name}_{side}{path or ''}"
             for path in range(self._paths)

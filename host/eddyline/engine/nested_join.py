@@ -108,7 +108,7 @@ class NestedLoopJoin:
         return {
             "tuples": self._tuples,
             "results": self._results,
-            "candidates": self._comparisons,
+            "comparisons": self._comparisons,
         }
 
     def _empty_windows(self) -> None:

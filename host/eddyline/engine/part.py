@@ -42,6 +42,6 @@ class Engine(Protocol):
         """Empty the windows. What has not been pulled is gone."""
 
     def report(self) -> dict[str, int]:
-        """Return what was counted, among it ``tuples``, ``results`` and ``candidates``."""
+        """Return what was counted, among it ``tuples``, ``results`` and ``comparisons``."""
 
     def close(self) -> None: ...

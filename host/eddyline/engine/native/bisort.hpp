@@ -1,16 +1,30 @@
 // BI-Sort (PanJoin, section III-D): a sorted main array with a sampled index, and an insertion
 // buffer in front of it.
 #pragma once
+#include <new>
+
 #include "structure.hpp"
+#include "vector.hpp"
 
 namespace eddyline {
 
-constexpr size_t PARTITION = 16;  // keys between two of the index: two vectors of 32-bit keys
+// Memory that begins at a cache line, so that a partition of 32-bit keys is one.
+template <class T> struct Aligned {
+    using value_type = T;
+    Aligned() = default;
+    template <class U> Aligned(const Aligned<U>&) {}
+    T* allocate(size_t n) {
+        return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64)));
+    }
+    void deallocate(T* at, size_t) { ::operator delete(at, std::align_val_t(64)); }
+    bool operator==(const Aligned&) const { return true; }
+};
 
 // A sorted array, padded so that whole partitions can be read at its end.
 template <class K> class Sorted {
     static constexpr K LAST = std::numeric_limits<K>::max();
-    std::vector<K> keys_, index_;
+    std::vector<K, Aligned<K>> keys_;
+    std::vector<K> index_;
     size_t size_ = 0;
 
 public:
@@ -22,34 +36,39 @@ public:
     void done(size_t n) {
         size_ = n;
         std::fill(keys_.begin() + n, keys_.begin() + n + 2 * PARTITION, LAST);
-        index_.resize((n + PARTITION - 1) / PARTITION);
-        for (size_t i = 0; i < index_.size(); i++) index_[i] = keys_[i * PARTITION];
+        size_t count = partitions();
+        index_.assign(count + PARTITION + 1, LAST);
+        for (size_t i = 0; i < count; i++) index_[i] = keys_[i * PARTITION];
     }
-    size_t partitions() const { return index_.size(); }
+    size_t partitions() const { return (size_ + PARTITION - 1) / PARTITION; }
     size_t bytes() const { return (keys_.capacity() + index_.capacity()) * sizeof(K); }
     void shrink() { keys_.shrink_to_fit(); index_.shrink_to_fit(); }
 
-    // Number of keys below x. `hint` is the partition from which to look, and is moved on.
-    size_t below(K x, size_t& hint) const {
+    // Set `hint`, the partition from which to look, to the number of those that begin below x, and
+    // fetch the last of them. Mostly it is one of the next few.
+    void advance(K x, size_t& hint) const {
         const K* index = index_.data();
-        size_t count = index_.size();
-        size_t found = hint && index[hint - 1] >= x ? 0 : hint;
-        // Mostly it is one of the next few.
-        size_t near = std::min(found + 3, count);
-        while (found < near && index[found] < x) found++;
-        if (found == near && found < count && index[found] < x)
-            found = rebound(found, count, [&](size_t i) { return index[i] < x; });
-        hint = found;
-        if (!found) return 0;
-        const K* keys = keys_.data() + (found - 1) * PARTITION;
-        u32 under = 0;
-        for (size_t i = 0; i < PARTITION; i++) under += keys[i] < x;
-        return (found - 1) * PARTITION + under;
+        size_t at = hint && index[hint - 1] >= x ? 0 : hint;
+        at += below16(index + at, x);  // not beyond the end: behind it are the largest keys
+        if (index[at] < x) at = rebound(at, partitions(), [&](size_t i) { return index[i] < x; });
+        hint = at;
+        __builtin_prefetch(keys_.data() + (at - (at > 0)) * PARTITION);
     }
-    size_t up_to(K x, size_t& hint) const { return x == LAST ? size_ : below(x + 1, hint); }
+    // Number of keys below x, from what `advance` has found.
+    size_t below(K x, size_t hint) const { return hint ? (hint - 1) * PARTITION + under(hint - 1, x) : 0; }
+    // Number of keys up to x; looks no further than needed from the partition of a smaller key.
+    size_t up_to(K x, size_t hint) const {
+        if (x == LAST) return size_;
+        if (index_[hint] <= x) advance(x + 1, hint);
+        return below(x + 1, hint);
+    }
+
+private:
+    u32 under(size_t partition, K x) const { return below16(keys_.data() + partition * PARTITION, x); }
 };
 
 template <class K> class BiSort : public Structure<K> {
+    static constexpr size_t AHEAD = 8;
     // By (a, b). Where a tuple is a value, b is a, and kept once.
     Sorted<K> low_, high_, next_low_, next_high_;
     std::vector<u32> refs_, next_refs_;
@@ -84,13 +103,29 @@ public:
     }
 
     void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {
-        const Sorted<K>& high = intervals_ ? high_ : low_;
         if (size_ && monotone_) {
-            size_t low_hint = 0, high_hint = 0;
+            // Partitions are found some lookups ahead of when they are read.
+            const Sorted<K>& high = intervals_ ? high_ : low_;
+            size_t hints[AHEAD], hint = 0;
+            auto advance = [&](size_t i) {
+                high.advance(batch.a[i], hint);
+                hints[i % AHEAD] = hint;
+            };
+            for (size_t i = from; i < std::min(from + AHEAD, to); i++) advance(i);
+            size_t end_hint = 0;
             for (size_t i = from; i < to; i++) {
-                size_t begin = high.below(batch.a[i], low_hint);
-                if (high_hint < low_hint && !intervals_) high_hint = low_hint;
-                size_t end = low_.up_to(batch.b[i], high_hint);
+                size_t begin = high.below(batch.a[i], hints[i % AHEAD]), end;
+                if (intervals_) {
+                    if (batch.b[i] == std::numeric_limits<K>::max()) {
+                        end = size_;
+                    } else {
+                        low_.advance(batch.b[i] + 1, end_hint);
+                        end = low_.below(batch.b[i] + 1, end_hint);
+                    }
+                } else {
+                    end = low_.up_to(batch.b[i], hints[i % AHEAD]);
+                }
+                if (i + AHEAD < to) advance(i + AHEAD);
                 if (complement_) {
                     if (begin) found.range(batch.ref[i], 0, begin);
                     begin = end;
@@ -100,7 +135,7 @@ public:
             }
         } else if (size_) {
             for (size_t i = from; i < to; i++) {
-                size_t hint = 0, end = low_.up_to(batch.b[i], hint);
+                size_t end = low_.up_to(batch.b[i], 0);
                 found.examined += end;
                 size_t first = found.copied.size();
                 for (size_t at = 0; at < end; at++)
@@ -178,6 +213,7 @@ private:
             read = until;
         };
         for (size_t i = 0; i < m; i++) {
+            low_.advance(batch.a[i], hint);
             size_t place = std::max(read, low_.below(batch.a[i], hint));
             if (high)  // among equal a, by b
                 while (place < n && low_.data()[place] == batch.a[i] &&

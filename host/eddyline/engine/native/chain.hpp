@@ -12,7 +12,7 @@ namespace eddyline {
 // where there are two. `ref` is the place in the batch.
 template <class K> struct Keys {
     Items<K> items;
-    std::vector<u64> x_low, x_high;  // by item; items are then (0, y) and not yet sorted
+    std::vector<u64> x_low, x_high;  // by place; items are then those of the second dimension
 };
 
 // Borders of strips in the first of two dimensions. A tuple lies in the strip of its lower bound.
@@ -22,13 +22,37 @@ struct Strips {
     size_t made_for = 0;
 
     size_t of(u64 x) const {
-        return std::upper_bound(borders.begin(), borders.end(), x) - borders.begin();
+        return partition_point(borders.data(), borders.size(), [&](u64 border) { return border <= x; });
     }
     void extend(size_t strip, u64 high) {
         for (; strip < reach.size() && reach[strip] < high; strip++) reach[strip] = high;
     }
     size_t first_reaching(u64 low) const {
-        return std::lower_bound(reach.begin(), reach.end(), low) - reach.begin();
+        return partition_point(reach.data(), reach.size(), [&](u64 high) { return high < low; });
+    }
+};
+
+// Items that are sorted in the second dimension, brought in order of their strips.
+template <class K> class Spread {
+    struct Entry { K a, b; u32 ref, strip; };
+    std::vector<Entry> entries_;
+    std::vector<u32> starts_;
+
+public:
+    void clear(size_t strips) { entries_.clear(); starts_.assign(strips + 1, 0); }
+    void add(size_t strip, K a, K b, u32 ref) {
+        entries_.push_back({a, b, ref, u32(strip)});
+        starts_[strip + 1]++;
+    }
+    void sort(Items<K>& out) {
+        for (size_t i = 1; i < starts_.size(); i++) starts_[i] += starts_[i - 1];
+        out.resize(entries_.size());
+        for (const Entry& entry : entries_) {
+            u32 at = starts_[entry.strip]++;
+            out.a[at] = entry.a;
+            out.b[at] = entry.b;
+            out.ref[at] = entry.ref;
+        }
     }
 };
 
@@ -48,6 +72,7 @@ template <class K> class Chain {
     Strips strips_;               // of the next subwindow
     Sorter<K> sorter_;
     Items<K> scratch_;
+    Spread<K> spread_;
     std::vector<std::pair<u64, u64>> lookups_;  // some of what was looked up in the first dimension
     size_t turn_ = 0;
 
@@ -70,15 +95,8 @@ public:
         scratch_.clear();
         scratch_.reserve(items.size());
         if (path_->strips()) {
-            if (open.strips.reach.empty())
-                open.strips = make_strips(keys.x_low, keys.x_high, items.size());
-            for (size_t i = 0; i < items.size(); i++) {
-                size_t strip = open.strips.of(keys.x_low[i]);
-                open.strips.extend(strip, keys.x_high[i]);
-                auto [a, b] = path_->interval(strip, items.a[i], items.b[i]);
-                scratch_.push(a, b, u32(first) + items.ref[i]);
-            }
-            sorter_.sort(scratch_);
+            if (open.strips.reach.empty()) open.strips = make_strips(keys);
+            place(keys, open.strips, u32(first), scratch_, spread_);
         } else {
             for (size_t i = 0; i < items.size(); i++)
                 scratch_.push(items.a[i], items.b[i], u32(first) + items.ref[i]);
@@ -104,28 +122,31 @@ public:
 
     // Look up a part of a batch in one subwindow; items are sorted unless there are strips.
     void probe(const Subwindow<K>& one, const Keys<K>& keys, size_t from, size_t to, Found& found,
-               Items<K>& space, Sorter<K>& sorter) const {
+               Items<K>& space, Spread<K>& spread) const {
         if (!path_->strips()) return one.structure->probe(keys.items, from, to, found);
-        space.clear();
         const Strips& strips = one.strips;
         size_t count = strips.borders.size() + 1;
+        spread.clear(count);
         for (size_t i = from; i < to; i++) {
-            size_t begin = strips.first_reaching(keys.x_low[i]), end = strips.of(keys.x_high[i]);
+            u32 ref = keys.items.ref[i];
+            size_t begin = strips.first_reaching(keys.x_low[ref]), end = strips.of(keys.x_high[ref]);
             for (size_t strip = begin; strip <= end && strip < count; strip++) {
                 auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
-                space.push(a, b, keys.items.ref[i]);
+                spread.add(strip, a, b, ref);
             }
         }
-        sorter.sort(space);
+        spread.sort(space);
         one.structure->probe(space, 0, space.size(), found);
     }
 
     // Remember how wide lookups are in the first dimension.
     void note_lookups(const Keys<K>& keys) {
-        size_t n = keys.x_low.size(), step = std::max<size_t>(1, n / 64);
+        if (!path_->strips()) return;
+        size_t n = keys.items.size(), step = std::max<size_t>(1, n / 64);
         for (size_t i = 0; i < n; i += step) {
+            u32 ref = keys.items.ref[i];
             if (lookups_.size() < SAMPLE) lookups_.emplace_back();
-            lookups_[turn_++ % SAMPLE] = {keys.x_low[i], keys.x_high[i]};
+            lookups_[turn_++ % SAMPLE] = {keys.x_low[ref], keys.x_high[ref]};
         }
     }
 
@@ -153,15 +174,10 @@ public:
             one.structure->insert(keys.items);
             return one;
         }
-        one.strips = make_strips(keys.x_low, keys.x_high, keys.items.size());
+        one.strips = make_strips(keys);
         Items<K> items;
-        for (size_t i = 0; i < keys.items.size(); i++) {
-            size_t strip = one.strips.of(keys.x_low[i]);
-            one.strips.extend(strip, keys.x_high[i]);
-            auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
-            items.push(a, b, keys.items.ref[i]);
-        }
-        Sorter<K>().sort(items);
+        Spread<K> spread;
+        place(keys, one.strips, 0, items, spread);
         one.structure->insert(items);
         return one;
     }
@@ -174,6 +190,29 @@ public:
     }
 
 private:
+    // Put items behind their strips, in order.
+    void place(const Keys<K>& keys, Strips& strips, u32 first, Items<K>& out, Spread<K>& spread) const {
+        spread.clear(strips.borders.size() + 1);
+        const Items<K>& items = keys.items;
+        for (size_t i = 0; i < items.size(); i++) {
+            u32 ref = items.ref[i];
+            size_t strip = strips.of(keys.x_low[ref]);
+            strips.extend(strip, keys.x_high[ref]);
+            auto [a, b] = path_->interval(strip, items.a[i], items.b[i]);
+            spread.add(strip, a, b, first + ref);
+        }
+        spread.sort(out);
+    }
+
+    Strips make_strips(const Keys<K>& keys) const {
+        std::vector<u64> low, high;
+        for (u32 ref : keys.items.ref) {
+            low.push_back(keys.x_low[ref]);
+            high.push_back(keys.x_high[ref]);
+        }
+        return make_strips(low, high, low.size());
+    }
+
     bool full(const Subwindow<K>& one) const {
         return !one.structure->recycles() && one.last - one.first >= target_;
     }

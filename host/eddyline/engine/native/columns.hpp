@@ -37,11 +37,13 @@ struct Window { int kind; u64 size; };  // 0 rows, 1 time, 2 unbounded
 
 class Columns {
     size_t dropped_ = 0;
+    u32 first_id_ = 0;
 
 public:
     Layout layout;
     Window window;
-    bool timed = false, consecutive = true;
+    bool timed = false;
+    bool consecutive = true;  // the ids
     std::vector<bool> kept;  // words that a predicate looks at
     std::vector<u32> ids;
     std::vector<i64> times;
@@ -52,20 +54,29 @@ public:
     u64 young = 0;            // of a window of time: the first tuple that was young last time
 
     void append(const u8* records, size_t n) {
+        size_t before = ids.size(), stride = layout.stride;
+        ids.resize(before + n);
+        u32 next = before ? ids[before - 1] + 1 : n ? Layout::id(records) : 0;
+        if (!before) first_id_ = next - u32(count);
         for (size_t i = 0; i < n; i++) {
-            const u8* record = records + i * layout.stride;
-            u32 id = Layout::id(record);
-            if (ids.size()) consecutive &= id == ids.back() + 1;
-            ids.push_back(id);
-            if (timed) times.push_back(Layout::time(record));
-            if (keeps_valid) valid.push_back(Layout::valid(record));
-            for (size_t w = 0; w < kept.size(); w++)
-                if (kept[w]) words[w].push_back(layout.word(record, w));
+            ids[before + i] = Layout::id(records + i * stride);
+            consecutive &= ids[before + i] == u32(next + i);
         }
+        if (timed)
+            for (size_t i = 0; i < n; i++) times.push_back(Layout::time(records + i * stride));
+        if (keeps_valid)
+            for (size_t i = 0; i < n; i++) valid.push_back(Layout::valid(records + i * stride));
+        for (size_t w = 0; w < kept.size(); w++)
+            if (kept[w])
+                for (size_t i = 0; i < n; i++)
+                    words[w].push_back(layout.word(records + i * stride, w));
         count += n;
     }
 
-    u32 id(u64 sequence) const { return ids[sequence - base]; }
+    // Ids that follow each other need not be looked up.
+    u32 id(u64 sequence) const {
+        return consecutive ? first_id_ + u32(sequence) : ids[sequence - base];
+    }
     u64 word(u64 sequence, size_t number) const { return words[number][sequence - base]; }
 
     // Where the window begins for an arrival that sees the first `stop` tuples. Arrivals ask in

@@ -7,14 +7,15 @@ namespace eddyline {
 
 template <class K> class HashRing : public Structure<K> {
     static constexpr size_t AHEAD = 12;  // lookups whose memory is fetched in advance
-    std::vector<u32> heads_, next_, ref_;
-    std::vector<K> keys_;
+    struct Slot { K key; u32 next, ref; };  // side by side: a step along a chain is one cache line
+    std::vector<u32> heads_;
+    std::vector<Slot> slots_;
     // Tuples are numbered from 1; a place is a number modulo the ring, a link its low 32 bits.
     u64 begin_ = 1, end_ = 1, swept_ = 1;
     int shift_ = 64;
 
     size_t home(K key) const { return (u64(key) * 0x9E3779B97F4A7C15ull) >> shift_; }
-    size_t mask() const { return keys_.size() - 1; }
+    size_t mask() const { return slots_.size() - 1; }
 
 public:
     explicit HashRing(size_t capacity) { grow(std::max<size_t>(capacity, 16)); }
@@ -24,7 +25,7 @@ public:
 
     void insert(const Items<K>& batch) override {
         size_t m = batch.size();
-        if (end_ - begin_ + m > keys_.size()) grow(end_ - begin_ + m);
+        if (end_ - begin_ + m > slots_.size()) grow(end_ - begin_ + m);
         if (end_ + m - swept_ > u64(1) << 31) sweep();
         for (size_t i = 0; i < m; i++) {
             if (i + AHEAD < m) __builtin_prefetch(&heads_[home(batch.a[i + AHEAD])], 1);
@@ -40,16 +41,14 @@ public:
             if (i + 2 * AHEAD < to) __builtin_prefetch(&heads_[home(batch.a[i + 2 * AHEAD])]);
             if (i + AHEAD < to) {
                 u32 soon = heads_[home(batch.a[i + AHEAD])];
-                if (u32(end - soon) <= live) {
-                    __builtin_prefetch(&keys_[soon & m]);
-                    __builtin_prefetch(&next_[soon & m]);
-                    __builtin_prefetch(&ref_[soon & m]);
-                }
+                if (u32(end - soon) <= live) __builtin_prefetch(&slots_[soon & m]);
             }
             size_t first = found.copied.size();
-            for (u32 at = heads_[home(batch.a[i])]; u32(end - at) <= live; at = next_[at & m]) {
+            for (u32 at = heads_[home(batch.a[i])]; u32(end - at) <= live;) {
+                const Slot& slot = slots_[at & m];
                 steps++;
-                if (keys_[at & m] == batch.a[i]) found.copied.push_back(ref_[at & m]);
+                if (slot.key == batch.a[i]) found.copied.push_back(slot.ref);
+                at = slot.next;
             }
             if (found.copied.size() > first)
                 found.copies.push_back({batch.ref[i], u32(first), u32(found.copied.size())});
@@ -58,37 +57,33 @@ public:
     }
 
     void expire(u64 sequence) override {
-        while (begin_ < end_ && i64(i64(int32_t(ref_[begin_ & mask()] - u32(sequence)))) < 0) begin_++;
+        while (begin_ < end_ && int32_t(slots_[begin_ & mask()].ref - u32(sequence)) < 0) begin_++;
     }
 
     size_t size() const override { return end_ - begin_; }
     size_t bytes() const override {
-        return 4 * (heads_.capacity() + next_.capacity() + ref_.capacity()) +
-               sizeof(K) * keys_.capacity();
+        return 4 * heads_.capacity() + sizeof(Slot) * slots_.capacity();
     }
     void entries(Items<K>& all) const override {
-        for (u64 at = begin_; at < end_; at++)
-            all.push(keys_[at & mask()], keys_[at & mask()], ref_[at & mask()]);
+        for (u64 at = begin_; at < end_; at++) {
+            const Slot& slot = slots_[at & mask()];
+            all.push(slot.key, slot.key, slot.ref);
+        }
     }
 
 private:
     void append(K key, u32 ref) {
-        size_t place = end_ & mask();
         u32& head = heads_[home(key)];
-        keys_[place] = key;
-        ref_[place] = ref;
-        next_[place] = head;
+        slots_[end_ & mask()] = {key, head, ref};
         head = u32(end_++);
     }
 
     void grow(size_t tuples) {
         Items<K> all;
-        if (keys_.size()) entries(all);
+        if (slots_.size()) entries(all);
         size_t places = 16;
         while (places < tuples) places *= 2;
-        keys_.assign(places, 0);
-        next_.assign(places, 0);
-        ref_.assign(places, 0);
+        slots_.assign(places, {});
         heads_.assign(2 * places, 0);
         shift_ = 63 - __builtin_ctzll(places);
         begin_ = end_ = swept_ = 1;

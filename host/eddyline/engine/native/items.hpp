@@ -30,8 +30,8 @@ template <class K> struct Items {
     void push(K low, K high, u32 r) { a.push_back(low); b.push_back(high); ref.push_back(r); }
 };
 
-// Sort by (a, b): by least significant digits, of 11 bits for keys of 32, of 16 beyond. Digits
-// that are the same everywhere are passed over.
+// Sort by (a, b): by least significant digits of 11 bits. Digits that are the same everywhere are
+// passed over.
 template <class K> class Sorter {
     struct Entry { K a; u32 place; };
     std::vector<Entry> one_, two_;
@@ -66,7 +66,7 @@ public:
             });
             return;
         }
-        constexpr int BITS = sizeof(K) == 4 ? 11 : 16, DIGITS = (8 * sizeof(K) + BITS - 1) / BITS;
+        constexpr int BITS = 11, DIGITS = (8 * sizeof(K) + BITS - 1) / BITS;
         constexpr size_t RADIX = size_t(1) << BITS;
         static thread_local std::vector<u32> counts;
         counts.assign(DIGITS * RADIX, 0);
@@ -102,6 +102,17 @@ private:
         for (size_t i = from; i < to; i++) std::tie(items.b[i], items.ref[i]) = run[i - from];
     }
 };
+
+// First place in a short sorted array at which `before` no longer holds, without a branch to guess.
+template <class T, class Before> inline size_t partition_point(const T* from, size_t n, Before before) {
+    const T* at = from;
+    while (n > 1) {
+        size_t half = n / 2;
+        at += half & -size_t(before(at[half - 1]));
+        n -= half;
+    }
+    return at - from + (n && before(*at));
+}
 
 // Some results of one item that was looked up: `begin` to `end` in an array of refs.
 struct Record { u32 probe, begin, end; };

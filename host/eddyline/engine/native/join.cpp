@@ -218,10 +218,15 @@ private:
         size_t place[2] = {0, 0};
         for (int side : {0, 1}) {
             batch_.first[side] = columns_[side].count;
-            batch_.arrival[side].clear();
             columns_[side].append(batch_.records[side].data(),
                                   batch_.records[side].size() / columns_[side].layout.stride);
             batch_.most_start[side] = 0;
+        }
+        for (int side : {0, 1}) {
+            size_t count = columns_[side].count - batch_.first[side];
+            batch_.arrival[side].resize(count);
+            batch_.start[side].resize(count);
+            batch_.stop[side].resize(count);
         }
         for (size_t i = 0; i < n; i++) {
             int side = batch_.sides[i], other = 1 - side;
@@ -230,9 +235,9 @@ private:
             i64 now = columns_[side].timed
                           ? columns_[side].times[batch_.first[side] + mine - columns_[side].base] : 0;
             u64 start = columns_[other].start(stop, now);
-            batch_.arrival[side].push_back(i);
-            batch_.start[side].push_back(start);
-            batch_.stop[side].push_back(stop);
+            batch_.arrival[side][mine] = i;
+            batch_.start[side][mine] = start;
+            batch_.stop[side][mine] = stop;
             batch_.most_start[side] = std::max(batch_.most_start[side], start);
             batch_.now = now;
         }
@@ -271,18 +276,20 @@ private:
         }
     }
 
-    // Tuples of a subwindow: large ones cost merging, many cost lookups. With c the ratio of both,
-    // a window of W and batches of b per side, W/n/2b merges and n lookups are least at this n.
+    // Tuples of a subwindow: large ones cost merging, many cost lookups. Of a window of W tuples and
+    // batches of b per side, W/n/2b merges and n lookups per tuple are least at this n.
     size_t target(int side) {
-        const Window& window = columns_[side].window;
-        u64 seen = columns_[side].count - columns_[side].start(columns_[side].count, batch_.now);
-        u64 tuples = window.kind == 0 ? window.size : std::max<u64>(seen, 4 * LEAST);
+        const Columns& columns = columns_[side];
+        u64 seen = columns.count - columns_[side].start(columns.count, batch_.now);
+        bool counted = columns.window.kind == 0;
+        u64 tuples = counted ? columns.window.size : std::max<u64>(seen, 4 * LEAST);
         size_t n = subwindows_;
         if (!n) {
-            double effective = std::max(batch_size_ / 2, 1024.0);
-            n = size_t(std::sqrt(tuples / (8.0 * effective)) + 0.5);
-            n = std::min<size_t>(std::max<size_t>(n, 1), 64);
-            if (window.kind != 0) n = std::max<size_t>(n, 4);
+            bool strips = false;
+            for (const auto& lookup : lookups_) strips |= lookup->path.strips();
+            double batch = std::max(batch_size_ / 2, double(lookups_[0]->path.buffer));
+            n = size_t(std::sqrt(tuples / (2 * batch * (strips ? 80 : 30))) + 0.5);
+            n = std::clamp<size_t>(n, !counted ? 4 : strips ? 1 : 2, 64);
         }
         return (tuples + n - 1) / n;
     }
@@ -315,6 +322,7 @@ private:
             : join(j), program(c.lookup->path.residual), some(c), sink(out) {}
 
         void add(u64 r, u64 s, u32 when, u8 later) {
+            if (program.empty()) return sink(r, s, when, later);
             at[0][n] = r;
             at[1][n] = s;
             arrival[n] = when;
@@ -323,8 +331,7 @@ private:
         }
         void flush() {
             if (!n) return;
-            if (program.empty()) std::memset(keep, 1, n);
-            else program.run(join.columns_[0], join.columns_[1], at[0], at[1], n, keep);
+            program.run(join.columns_[0], join.columns_[1], at[0], at[1], n, keep);
             for (size_t i = 0; i < n; i++)
                 if (keep[i]) sink(at[0][i], at[1][i], arrival[i], side[i]);
             n = 0;
@@ -362,12 +369,14 @@ private:
         u64 left = most;
         while (source_ < candidates_.size() && left) {
             const Candidates& some = candidates_[source_];
-            if (!some.within && !some.old && some.lookup->path.residual.empty()) {
+            if (!some.within && some.lookup->path.residual.empty()) {
                 left -= copy_out(some, r, s, n, left);
             } else {
                 Tester<decltype(sink)> test(*this, some, sink);
                 for (; record_ < some.records.size() && left; record_++) {
                     const Record& one = some.records[record_];
+                    if (record_ + 8 < some.records.size())
+                        __builtin_prefetch(some.refs + some.records[record_ + 8].begin);
                     u32 begin = one.begin + offset_;
                     u32 end = u32(std::min<u64>(one.end, begin + left));
                     test.record(one.probe, begin, end);
@@ -382,34 +391,44 @@ private:
         return n;
     }
 
-    // Candidates that are pairs for certain: nothing to do but to write their ids.
+    // Candidates that need no test but for their age: write their ids, and step on if they are young.
+    // Returns how many candidates were taken.
     u64 copy_out(const Candidates& some, u32* r, u32* s, u64& n, u64 left) {
         int me = some.side, other = 1 - me;
-        u32 *mine = me ? s : r, *theirs = me ? r : s;
         const Columns &own = columns_[me], &others = columns_[other];
-        const u32* ids = others.ids.data();
-        u64 first = batch_.first[me], written = 0;
+        u64 first = batch_.first[me], taken = 0;
+        const u32* ids = others.consecutive ? nullptr : others.ids.data();
+        u32 plus = ids ? u32(-i64(others.base)) : others.id(0), base = u32(some.base);
         for (; record_ < some.records.size() && left; record_++) {
             const Record& one = some.records[record_];
+            if (record_ + 8 < some.records.size())
+                __builtin_prefetch(some.refs + some.records[record_ + 8].begin);
             u32 begin = one.begin + offset_;
             u32 count = u32(std::min<u64>(one.end - begin, left));
             u32 id = own.id(first + one.probe);
-            u32 *a = mine + n, *b = theirs + n;
+            u32 *a = (me ? s : r) + n, *b = (me ? r : s) + n;
             const u32* refs = some.refs + begin;
-            u32 from = u32(others.base);
-            if (others.consecutive) {
-                u32 plus = ids[0] - from;
-                for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = refs[i] + plus; }
+            if (!some.old) {
+                if (ids) for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = ids[u32(refs[i] + plus)]; }
+                else for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = refs[i] + plus; }
+                n += count;
             } else {
-                for (u32 i = 0; i < count; i++) { a[i] = id; b[i] = ids[u32(refs[i] - from)]; }
+                u64 start = batch_.start[me][one.probe];
+                u32 young = start > some.base ? u32(start - some.base) : 0, kept = 0;
+                for (u32 i = 0; i < count; i++) {
+                    bool keep = refs[i] - base >= young;
+                    a[kept] = id;
+                    b[kept] = ids && keep ? ids[u32(refs[i] + plus)] : refs[i] + plus;
+                    kept += keep;
+                }
+                n += kept;
             }
-            n += count;
-            written += count;
+            taken += count;
             left -= count;
             offset_ = begin + count == one.end ? 0 : begin + count - one.begin;
             if (offset_) break;
         }
-        return written;
+        return taken;
     }
 
     // Put the pairs of the next arrivals in order.
@@ -501,3 +520,88 @@ EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
 EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }
 EXPORT void eddyline_join_kind(Join* join, int kind) { join->set_kind(kind); }
 EXPORT void eddyline_join_subwindows(Join* join, u64 count) { join->set_subwindows(count); }
+
+// One structure on its own, with keys of 32 bits.
+namespace {
+
+struct Alone {
+    std::unique_ptr<Structure<u32>> structure;
+    Items<u32> items;
+    Sorter<u32> sorter;
+    std::vector<Found> found;
+    Pool pool;
+
+    void load(const u32* a, const u32* b, const u32* refs, u64 n) {
+        items.clear();
+        items.reserve(n);
+        for (u64 i = 0; i < n; i++) items.push(a[i], b[i], refs ? refs[i] : u32(i));
+        if (structure->sorted()) sorter.sort(items);
+    }
+};
+
+}  // namespace
+
+EXPORT Alone* eddyline_structure_open(int kind, u64 capacity, u64 partitions, double sigma, u64 buffer,
+                                      int intervals, const u64* splitters, u64 n, u64 threads) {
+    auto* one = new Alone{nullptr, {}, {}, std::vector<Found>(threads), Pool(threads)};
+    std::vector<u64> given(splitters, splitters + n);
+    size_t width = std::max<u64>(1, capacity / std::max<u64>(1, partitions));
+    switch (Kind(kind)) {
+        case Kind::hash: one->structure = std::make_unique<HashRing<u32>>(capacity); break;
+        case Kind::rap:
+            one->structure = std::make_unique<RapTable<u32>>(intervals, capacity, partitions, sigma, given);
+            break;
+        case Kind::wib: one->structure = std::make_unique<WibTree<u32>>(intervals, capacity, width); break;
+        default: one->structure = std::make_unique<BiSort<u32>>(intervals, buffer);
+    }
+    return one;
+}
+EXPORT void eddyline_structure_close(Alone* one) { delete one; }
+EXPORT void eddyline_structure_insert(Alone* one, const u32* a, const u32* b, const u32* refs, u64 n) {
+    one->load(a, b, refs, n);
+    one->structure->insert(one->items);
+}
+// Look up a batch; returns how many pairs were found, in how many records.
+EXPORT void eddyline_structure_probe(Alone* one, const u32* a, const u32* b, u64 n, u64* pairs, u64* records) {
+    one->load(a, b, nullptr, n);
+    size_t parts = one->pool.size();
+    one->pool.run(parts, [&](size_t i) {
+        one->found[i].clear();
+        one->structure->probe(one->items, n * i / parts, n * (i + 1) / parts, one->found[i]);
+    });
+    *pairs = *records = 0;
+    for (const Found& found : one->found)
+        for (const auto* some : {&found.ranges, &found.copies})
+            for (const Record& record : *some) { *pairs += record.end - record.begin; ++*records; }
+}
+// Write down the pairs of the last lookup, as places in the batch and refs.
+EXPORT void eddyline_structure_pairs(const Alone* one, u32* places, u32* refs) {
+    for (const Found& found : one->found) {
+        auto write = [&](const std::vector<Record>& records, const u32* from) {
+            for (const Record& record : records)
+                for (u32 i = record.begin; i < record.end; i++) { *places++ = record.probe; *refs++ = from[i]; }
+        };
+        write(found.ranges, one->structure->refs());
+        write(found.copies, found.copied.data());
+    }
+}
+EXPORT void eddyline_structure_seal(Alone* one) { one->structure->seal(); }
+EXPORT void eddyline_structure_expire(Alone* one, u64 sequence) { one->structure->expire(sequence); }
+// Tuples, bytes, then of a tree: leaves, the largest of them, and levels.
+EXPORT void eddyline_structure_report(const Alone* one, u64* to) {
+    to[0] = one->structure->size();
+    to[1] = one->structure->bytes();
+    if (auto* tree = dynamic_cast<WibTree<u32>*>(one->structure.get())) {
+        to[2] = tree->leaves();
+        to[3] = tree->largest_leaf();
+        to[4] = tree->depth();
+    }
+}
+// Tuples per partition of a RaP-Table, and the splitters that follow from them.
+EXPORT u64 eddyline_structure_histogram(const Alone* one, u64* counts, u64* splitters) {
+    auto* table = dynamic_cast<RapTable<u32>*>(one->structure.get());
+    if (!table) return 0;
+    for (const Histogram& partition : table->histogram()) *counts++ = partition.count;
+    for (u64 splitter : adjusted(table->histogram())) *splitters++ = splitter;
+    return table->histogram().size();
+}

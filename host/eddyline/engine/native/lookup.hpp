@@ -50,7 +50,7 @@ public:
 
 template <class K> class LookupOf final : public Lookup {
     struct Task { int side; int subwindow; size_t from, to; };  // subwindow -1: within the batch
-    struct Space { Found found; Items<K> items; Sorter<K> sorter; };
+    struct Space { Found found; Items<K> items; Spread<K> spread; };
 
     Chain<K> chains_[2];
     Keys<K> keys_[2];
@@ -65,9 +65,11 @@ public:
     void prepare(const Batch& batch, const Layout& layout, int side) override {
         Keys<K>& keys = keys_[side];
         keys.items.clear();
-        keys.x_low.clear();
-        keys.x_high.clear();
         size_t n = batch.size(side);
+        if (path.strips()) {
+            keys.x_low.resize(n);
+            keys.x_high.resize(n);
+        }
         keys.items.reserve(n);
         const u8* record = batch.records[side].data();
         for (size_t i = 0; i < n; i++, record += layout.stride) {
@@ -76,8 +78,8 @@ public:
                 auto [x_low, x_high] = path.bounds(layout, record, side, 0);
                 auto [low, high] = path.bounds(layout, record, side, 1);
                 if (x_low > x_high || low > high) continue;
-                keys.x_low.push_back(x_low);
-                keys.x_high.push_back(x_high);
+                keys.x_low[i] = x_low;
+                keys.x_high[i] = x_high;
                 keys.items.push(K(low), K(high), u32(i));  // without its strip
                 continue;
             }
@@ -89,7 +91,7 @@ public:
             auto [a, b] = path.interval(path.group.empty() ? 0 : path.group_key(layout, record, side), low, high);
             keys.items.push(K(a), K(b), u32(i));
         }
-        if (!path.strips() && sorted()) sorters_[side].sort(keys.items);
+        if (sorted()) sorters_[side].sort(keys.items);
     }
 
     size_t tasks(size_t threads) override {
@@ -117,7 +119,7 @@ public:
         space.found.clear();
         const Chain<K>& chain = chains_[1 - task.side];
         const Subwindow<K>& one = task.subwindow < 0 ? alone_ : chain.subwindows[task.subwindow];
-        chain.probe(one, keys_[task.side], task.from, task.to, space.found, space.items, space.sorter);
+        chain.probe(one, keys_[task.side], task.from, task.to, space.found, space.items, space.spread);
     }
 
     void collect(const Batch& batch, std::vector<Candidates>& all) override {

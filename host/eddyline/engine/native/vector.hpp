@@ -1,0 +1,44 @@
+// Count the keys below one in sixteen neighbours, with whatever vectors the machine has.
+#pragma once
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include "items.hpp"
+
+namespace eddyline {
+
+constexpr size_t PARTITION = 16;  // a cache line of 32-bit keys
+
+inline u32 below16(const u32* keys, u32 x) {
+#if defined(__AVX512F__)
+    return __builtin_popcount(_mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(x)));
+#elif defined(__AVX2__)
+    const __m256i top = _mm256_set1_epi32(int(0x80000000)), limit = _mm256_set1_epi32(int(x ^ 0x80000000));
+    u32 count = 0;
+    for (int half = 0; half < 2; half++) {
+        __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + 8 * half));
+        __m256i under = _mm256_cmpgt_epi32(limit, _mm256_xor_si256(some, top));
+        count += __builtin_popcount(_mm256_movemask_ps(_mm256_castsi256_ps(under)));
+    }
+    return count;
+#else
+    u32 count = 0;
+    for (size_t i = 0; i < PARTITION; i++) count += keys[i] < x;
+    return count;
+#endif
+}
+
+inline u32 below16(const u64* keys, u64 x) {
+#if defined(__AVX512F__)
+    __m512i limit = _mm512_set1_epi64(i64(x));
+    return __builtin_popcount(_mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), limit)) +
+           __builtin_popcount(_mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys + 8), limit));
+#else
+    u32 count = 0;
+    for (size_t i = 0; i < PARTITION; i++) count += keys[i] < x;
+    return count;
+#endif
+}
+
+}  // namespace eddyline
