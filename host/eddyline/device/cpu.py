@@ -10,7 +10,8 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.device.stars import left_open, star_positions
-from eddyline.engine.choice import Choice, choose
+from eddyline.engine.choice import Choice, Observed, choose, follow
+from eddyline.engine.indexed import IndexedJoin
 from eddyline.engine.part import Engine, Part
 from eddyline.errors import DeviceError, MachineError
 from eddyline.plan import Plan
@@ -18,6 +19,9 @@ from eddyline.plan import Plan
 __all__ = ["CpuDevice"]
 
 logger = logging.getLogger(__name__)
+
+# Pushed tuples after which the choice of a structure is looked at again.
+RECONSIDER = 1 << 16
 
 
 class CpuDevice:
@@ -75,11 +79,38 @@ class CpuDevice:
                 raise DeviceError(f"engine {self.engine!r}: {error}") from None
             logger.warning("%s; joining without an index, which is slow on large windows", error)
             self._engine = Choice("nested", None, "no compiler").open(plan, threads=self.threads)
+        self._adapts = self.engine == "auto" and choice.engine == "bisort"
+        self.choice = choice
+        self._pushes = self._pushed = self._considered = 0
         self._closed = self._since_flush = 0
 
     def push(self, tuples: Tuples) -> None:
-        if len(tuples):
-            self._running.push(tuples)
+        if not len(tuples):
+            return
+        self._running.push(tuples)
+        self._pushes += 1
+        self._pushed += len(tuples)
+        if self._adapts and self._pushed - self._considered >= RECONSIDER:
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        """Let new subwindows have the structure that suits what has been seen."""
+        running = self._running
+        if not isinstance(running, IndexedJoin):
+            return
+        self._considered = self._pushed
+        report = running.report()
+        seen = Observed(
+            window=max(report[f"subwindow_tuples_{s}"] * report[f"subwindows_{s}"] for s in "rs"),
+            batch=self._pushed / self._pushes,
+            selectivity=report["results"] / max(report["tuples"], 1),
+            drift=max(report["drift_r"], report["drift_s"]) / 1e6,
+        )
+        engine, reason = follow(seen)
+        if engine != self.choice.engine:
+            logger.info("new subwindows are %s: %s", engine, reason)
+            self.choice = replace(self.choice, engine=engine, reason=reason)
+            running.use(engine)
 
     def pull(self) -> Results:
         while (part := self._running.pull()) is not None:

@@ -1,4 +1,10 @@
-"""Which engine joins a plan, and why."""
+"""Which engine joins a plan, and why.
+
+For bands and ranges the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are
+large, else the RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large was
+measured (docs/engines.md): BI-Sort needs a lookup per subwindow, and more subwindows the smaller
+batches are beside the window.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +14,36 @@ from eddyline.engine.part import Engine
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "Observed", "choose", "follow"]
+
+# Tuples of a window per tuple of a batch, from which on BI-Sort's subwindows are too many.
+LARGE_BATCH = 1 << 14
+# Pairs per tuple from which on handing over ranges outweighs everything.
+LARGE_SELECTIVITY = 64
+# Distance of the distributions of two subwindows that are no longer alike.
+DRIFTS = 0.25
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a running join has seen: tuples of the larger window, of a batch, pairs, drift."""
+
+    window: int
+    batch: float
+    selectivity: float
+    drift: float
+
+
+def follow(seen: Observed) -> tuple[str, str]:
+    """Return the structure for new subwindows of bands and ranges, and the reason."""
+    if seen.batch * LARGE_BATCH >= seen.window:
+        return "bisort", f"batches of {seen.batch:.0f} are large for windows of {seen.window}"
+    if seen.selectivity >= LARGE_SELECTIVITY:
+        return "bisort", f"{seen.selectivity:.0f} pairs per tuple: ranges are cheaper than copies"
+    few = f"batches of {seen.batch:.0f} are small for windows of {seen.window}"
+    if seen.drift < DRIFTS:
+        return "rap", f"{few}, and keys keep their distribution"
+    return "wib", f"{few}, and the distribution of keys moves by {seen.drift:.0%}"
 
 
 @dataclass(frozen=True)
@@ -64,4 +99,7 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         return Choice(engine, paths, "asked for")
     if all(path.by_hash for path in paths):
         return Choice("hash", paths, "equalities only: a hash finds them in one step")
-    return Choice("bisort", paths, "bands or ranges: sorted subwindows")
+    if any(path.dimensions for path in paths):
+        shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
+        return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
+    return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")

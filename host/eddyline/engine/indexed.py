@@ -27,6 +27,9 @@ BUFFER = 256  # tuples of BI-Sort's insertion buffer
 PARTITION = 64  # tuples of a partition of the others
 WINDOW_MOST = 2**64 - 1
 MESSAGE = 256
+# Unevenness of a RaP-Table's partitions and drift of the keys are in millionths.
+SIDE_REPORT = ("subwindows", "subwindow_tuples", "sealed", "expired", "unevenness", "drift")
+SMALL = 1024  # results that are copied out of buffers that stay
 
 
 @functools.cache
@@ -56,7 +59,20 @@ def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
     return engine
 
 
-NONE = np.empty(0, np.uint64)
+class _Buffers:
+    """Where a part of the results is written."""
+
+    def __init__(self, pairs: int, arrivals: int, *, ordered: bool):
+        sizes = [pairs, arrivals, arrivals, arrivals] if ordered else [0] * 4
+        self.arrays: list[np.ndarray] = [np.empty(pairs, np.uint32) for _ in range(2)]
+        self.arrays += [np.empty(size, np.int64) for size in sizes]
+        self.addresses = [array.ctypes.data for array in self.arrays]
+
+    def part(self, pairs: int, arrivals: int, closed: int, *, copied: bool) -> Part:
+        sizes = [pairs] * 3 + [arrivals] * 3
+        arrays = [array[:size] for array, size in zip(self.arrays, sizes, strict=True)]
+        r_id, s_id, at, ends, starts, stops = [a.copy() for a in arrays] if copied else arrays
+        return Part(r_id, s_id, at, ends, starts, stops, closed)
 
 
 class IndexedJoin:
@@ -97,6 +113,8 @@ class IndexedJoin:
         if not self._handle:
             raise DeviceError(f"the engine refused the plan: {self._error.value.decode()}")
         self._most, self._arrivals, self._pairs = (ctypes.c_uint64() for _ in range(3))
+        # Looking up the address of an array takes longer than joining a tuple.
+        self._small = _Buffers(SMALL, SMALL, ordered=self._ordered)
 
     def close(self) -> None:
         if self._handle:
@@ -116,33 +134,20 @@ class IndexedJoin:
     def pull(self) -> Part | None:
         """Return the next part of the results, or None if all of them have been handed over."""
         most, arrivals, pairs = self._most, self._arrivals, self._pairs
-        ready = self._check(
-            self._library.eddyline_join_next(self._handle, most, arrivals, *self._failure)
-        )
-        if not ready:
+        ready = self._library.eddyline_join_next(self._handle, most, arrivals, *self._failure)
+        if ready <= 0:
+            self._check(ready)
             return None
-        r_id, s_id = np.empty(most.value, np.uint32), np.empty(most.value, np.uint32)
-        at = ends = starts = stops = NONE
-        if self._ordered:
-            at = np.empty(most.value, np.uint64)
-            ends, starts, stops = (np.empty(arrivals.value, np.uint64) for _ in range(3))
+        out = self._small
+        if max(most.value, arrivals.value) > SMALL:
+            out = _Buffers(most.value, arrivals.value, ordered=self._ordered)
         self._check(
             self._library.eddyline_join_take(
-                self._handle,
-                *(one.ctypes.data for one in (r_id, s_id, at, ends, starts, stops)),
-                most, pairs, *self._failure,
+                self._handle, *out.addresses, most, pairs, *self._failure
             )
-        )  # fmt: skip
-        n = pairs.value
-        return Part(
-            r_id[:n],
-            s_id[:n],
-            at[:n].view(np.int64),
-            ends.view(np.int64),
-            starts.view(np.int64),
-            stops.view(np.int64),
-            self._library.eddyline_join_closed(self._handle),
         )
+        closed = self._library.eddyline_join_closed(self._handle)
+        return out.part(pairs.value, arrivals.value, closed, copied=out is self._small)
 
     def ranges(self) -> tuple[int, int]:
         """Look up the next batch and return its pairs and their records, unexpanded.
@@ -165,14 +170,14 @@ class IndexedJoin:
         self._library.eddyline_join_kind(self._handle, ENGINES[engine])
 
     def report(self) -> dict[str, int]:
-        values = np.zeros(4 + 10 * self._paths, np.uint64)
+        values = np.zeros(4 + 2 * len(SIDE_REPORT) * self._paths, np.uint64)
         self._library.eddyline_join_report(self._handle, values.ctypes.data)
         names = ["tuples", "results", "comparisons", "bytes"]
         sides = [
             f"{name}_{side}{path or ''}"
             for path in range(self._paths)
             for side in "rs"
-            for name in ("subwindows", "subwindow_tuples", "sealed", "expired", "unevenness_ppm")
+            for name in SIDE_REPORT
         ]
         return dict(zip(names + sides, map(int, values), strict=True))
 

@@ -70,17 +70,19 @@ template <class K> class Chain {
     size_t target_;               // tuples of a subwindow
     std::vector<u64> splitters_;  // of the next RaP-Table
     Strips strips_;               // of the next subwindow
+    std::vector<K> sample_, last_sample_;  // some keys of the newest subwindow, and of the one before
     Sorter<K> sorter_;
     Items<K> scratch_;
     Spread<K> spread_;
     std::vector<std::pair<u64, u64>> lookups_;  // some of what was looked up in the first dimension
-    size_t turn_ = 0;
+    size_t sampled_ = 0, looked_ = 0;
 
 public:
     std::vector<Subwindow<K>> subwindows;
     Kind kind;
     u64 sealed = 0, expired = 0, merged = 0;
     double error = 0;  // of the newest full RaP-Table: mean deviation from even partitions
+    double drift = 0;  // between the newest full subwindow and the one before: 0 alike, 1 apart
 
     Chain(const Path& path, int side) : path_(&path), side_(side), target_(1), kind(path.kind) {}
 
@@ -102,6 +104,10 @@ public:
                 scratch_.push(items.a[i], items.b[i], u32(first) + items.ref[i]);
         }
         open.structure->insert(scratch_);
+        size_t step = std::max<size_t>(1, items.size() / 16);
+        for (size_t i = items.size() ? sampled_ % step : 0; i < items.size(); i += step, sampled_++)
+            if (sample_.size() < SAMPLE) sample_.push_back(items.a[i]);
+            else sample_[sampled_ % SAMPLE] = items.a[i];
         if (path_->strips() && open.structure->size() > 4 * open.strips.made_for)
             resplit(open, columns);
         if (full(open)) seal(open, columns);
@@ -146,7 +152,7 @@ public:
         for (size_t i = 0; i < n; i += step) {
             u32 ref = keys.items.ref[i];
             if (lookups_.size() < SAMPLE) lookups_.emplace_back();
-            lookups_[turn_++ % SAMPLE] = {keys.x_low[ref], keys.x_high[ref]};
+            lookups_[looked_++ % SAMPLE] = {keys.x_low[ref], keys.x_high[ref]};
         }
     }
 
@@ -156,8 +162,9 @@ public:
             case Kind::hash: return std::make_unique<HashRing<K>>(capacity);
             case Kind::rap: {
                 size_t partitions = std::max<size_t>(1, capacity / path_->width);
+                bool known = splitters_.size() + 1 == partitions;
                 return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma,
-                                                     splitters_);
+                                                     known ? splitters_ : sampled_splitters(partitions));
             }
             case Kind::wib: return std::make_unique<WibTree<K>>(intervals, capacity, path_->width);
             default: return std::make_unique<BiSort<K>>(intervals, path_->buffer, path_->complement);
@@ -233,7 +240,32 @@ private:
             error = even > 0 ? off / even / rap->histogram().size() : 0;
         }
         one.structure->seal();
+        std::sort(sample_.begin(), sample_.end());
+        drift = distance(last_sample_, sample_);
+        std::swap(last_sample_, sample_);
+        sample_.clear();
         if (subwindows.size() > CHAINED) merge_neighbours(columns);
+    }
+
+    // Largest difference of two distributions (Kolmogorov and Smirnov), of sorted samples.
+    static double distance(const std::vector<K>& one, const std::vector<K>& two) {
+        if (one.empty() || two.empty()) return 0;
+        double most = 0;
+        for (const auto* points : {&one, &two})
+            for (K x : *points) {
+                double here = std::upper_bound(one.begin(), one.end(), x) - one.begin();
+                double there = std::upper_bound(two.begin(), two.end(), x) - two.begin();
+                most = std::max(most, std::abs(here / one.size() - there / two.size()));
+            }
+        return most;
+    }
+
+    // Splitters of a first RaP-Table, from some keys of the subwindow before.
+    std::vector<u64> sampled_splitters(size_t partitions) const {
+        std::vector<u64> splitters;
+        for (size_t i = 1; i < partitions && last_sample_.size(); i++)
+            splitters.push_back(last_sample_[i * last_sample_.size() / partitions]);
+        return splitters;
     }
 
     Strips next_strips(const Subwindow<K>& one, const Columns& columns) const {

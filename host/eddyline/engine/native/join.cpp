@@ -169,7 +169,7 @@ public:
     void set_kind(int kind) { for (auto& lookup : lookups_) lookup->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
-    // Tuples, pairs, candidates, bytes, then five numbers for each side of each lookup.
+    // Tuples, pairs, candidates, bytes, then six numbers for each side of each lookup.
     void report(u64* to) const {
         u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
         for (const auto& lookup : lookups_) { examined += lookup->examined; bytes += lookup->bytes(); }
@@ -177,7 +177,7 @@ public:
         *to++ = pairs_;
         *to++ = examined;
         *to++ = bytes;
-        for (const auto& lookup : lookups_) { lookup->report(to); to += 10; }
+        for (const auto& lookup : lookups_) { lookup->report(to); to += 12; }
     }
 
 private:
@@ -285,10 +285,14 @@ private:
         u64 tuples = counted ? columns.window.size : std::max<u64>(seen, 4 * LEAST);
         size_t n = subwindows_;
         if (!n) {
-            bool strips = false;
-            for (const auto& lookup : lookups_) strips |= lookup->path.strips();
+            bool strips = false, sorts = false;
+            for (const auto& lookup : lookups_) {
+                strips |= lookup->path.strips();
+                sorts |= lookup->kind() == Kind::bisort;
+            }
             double batch = std::max(batch_size_ / 2, double(lookups_[0]->path.buffer));
-            n = size_t(std::sqrt(tuples / (2 * batch * (strips ? 80 : 30))) + 0.5);
+            // Only BI-Sort merges.
+            if (sorts) n = size_t(std::sqrt(tuples / (2 * batch * (strips ? 80 : 30))) + 0.5);
             n = std::clamp<size_t>(n, !counted ? 4 : strips ? 1 : 2, 64);
         }
         return (tuples + n - 1) / n;

@@ -42,6 +42,7 @@ public:
     virtual void expire(int side, u64 below) = 0;
     virtual void set_target(int side, size_t tuples) = 0;
     virtual void set_kind(Kind) = 0;
+    virtual Kind kind() const = 0;
     virtual void clear() = 0;
     virtual size_t bytes() const = 0;
     virtual void report(u64*) const = 0;
@@ -149,6 +150,7 @@ public:
     void expire(int side, u64 below) override { chains_[side].expire(below); }
     void set_target(int side, size_t tuples) override { chains_[side].set_target(tuples); }
     void set_kind(Kind kind) override { for (auto& chain : chains_) chain.kind = kind; }
+    Kind kind() const override { return chains_[0].kind; }
     void clear() override { for (auto& chain : chains_) chain.clear(); }
     size_t bytes() const override { return chains_[0].bytes() + chains_[1].bytes(); }
     void report(u64* to) const override {
@@ -158,6 +160,7 @@ public:
             *to++ = chain.sealed;
             *to++ = chain.expired;
             *to++ = u64(chain.error * 1e6);
+            *to++ = u64(chain.drift * 1e6);
         }
     }
 
