@@ -89,14 +89,17 @@ def test_explain_tells_what_matters():
         "tuple s     132 bits: 4 words, 0 flags",
         "at least a - 10, as int32, may be invalid",
         "comparators 4 of 32 bits",
-        "band: r.w0 (x) between s.w0 and s.w1",
+        "engine      bisort, two-dimensional band",
+        "index       r.w0 (x) between s.w0 and s.w1 in strips and r.w1 (y) between s.w2 and s.w3",
         "window r    rows:1000",
         "at 13 bytes per tuple",
         "rows are taken alternately",
     ):
         assert part in text
-    none = "\n".join(describe(Query(R, S, "r.x <> s.a OR r.y = s.b", rows(1), rows(1))))
-    assert "index       none: every pair is compared" in none
+    several = "\n".join(describe(Query(R, S, "r.x <> s.a OR r.y = s.b", rows(1), rows(1))))
+    assert "index       r.w0 (x) <> s.w0 (a)\n            r.w1 (y) = s.w1 (b); 1 more" in several
+    none = "\n".join(describe(Query(R, S, "r.x > 1", rows(1), rows(1))))
+    assert "engine      nested, no index serves this predicate: every pair is compared" in none
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import argparse
 from collections.abc import Iterator
 
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
-from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate, bands
+from eddyline.engine.access import Dimension, Path
+from eddyline.engine.choice import choose
+from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate
 from eddyline.query import Query
 
 __all__ = ["add_arguments", "describe", "run"]
@@ -38,7 +40,9 @@ def describe(query: Query) -> Iterator[str]:
         for width in widths
     )
     yield f"comparators {counted or 'none'}"
-    for number, line in enumerate(_indexable(plan)):
+    choice = choose(plan)
+    yield f"engine      {choice.engine}, {choice.reason}"
+    for number, line in enumerate(_lookups(plan, choice.paths or [])):
         yield f"{'index' if number == 0 else '':11} {line}"
     for side, spec in (("r", query.window_r), ("s", query.window_s)):
         yield f"window {side}    {spec}, {_size(plan, side)}"
@@ -90,25 +94,24 @@ def _comparisons(node: Predicate) -> Iterator[Compare]:
             yield from _comparisons(part)
 
 
-def _indexable(plan: Plan) -> Iterator[str]:
-    """Say which comparisons every pair must satisfy: those an index can look up."""
-    node = plan.predicate
-    parts = node.parts if isinstance(node, All) else (node,)
-    pairs, single = bands(parts)
-    found = False
-    for low, high in pairs:
-        found = True
-        if low.r == high.r:
-            yield f"band: {_r(plan, low)} between s.w{low.s} and s.w{high.s}"
-        else:
-            yield f"band: {_s(plan, low)} between r.w{high.r} and r.w{low.r}"
-    for one in single:
-        if one.op != "ne":
-            found = True
-            kind = "equality" if one.op == "eq" else "range"
-            yield f"{kind}: {_r(plan, one)} {SYMBOLS[one.op]} {_s(plan, one)}"
-    if not found:
-        yield "none: every pair is compared"
+def _lookups(plan: Plan, paths: list[Path]) -> Iterator[str]:
+    """Say what an index is asked for, and what is left to test."""
+    for path in paths:
+        sign = "<>" if path.unequal else "="
+        parts = [f"{_r(plan, one)} {sign} {_s(plan, one)}" for one in path.equal]
+        parts += [_overlap(plan, dimension) for dimension in path.dimensions]
+        if len(path.dimensions) == 2:
+            parts[0] += " in strips"
+        left = len(path.residual) + len(path.excluded)
+        yield " and ".join(parts) + (f"; {left} more tested on what it finds" if left else "")
+
+
+def _overlap(plan: Plan, dimension: Dimension) -> str:
+    """Name the side that has a value, and the bounds of the other."""
+    value, bounds = sorted("rs", key=lambda side: len(set(dimension.words(side))))
+    word = plan.layout(value).words[dimension.words(value)[0]]
+    low, high = (f"{bounds}.w{i}" if i >= 0 else "anything" for i in dimension.words(bounds))
+    return f"{value}.{word.name} ({word.text}) between {low} and {high}"
 
 
 def _r(plan: Plan, compare: Compare) -> str:

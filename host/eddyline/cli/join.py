@@ -40,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="auto", help="where to join; see 'eddyline devices' (default: auto)"
     )
     parser.add_argument(
+        "--engine",
+        choices=["auto", "bisort", "rap", "wib", "hash", "nested"],
+        help="how the cpu device searches its windows; see 'eddyline explain' (default: auto)",
+    )
+    parser.add_argument(
         "--clock",
         type=frequency,
         metavar="FREQUENCY",
@@ -77,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         device = stack.enter_context(
             open_device(
-                args.device,
+                _device(args),
                 trace=Path(args.trace) if args.trace else None,
                 progress=notice.show,
             )
@@ -144,6 +149,18 @@ def _check(args: argparse.Namespace) -> None:
         others = [args.r_file, args.s_file, *args.r, *args.s, *outputs[:number]]
         if any(_same(name, other) for other in others):
             raise QueryError(f"{name} is already in use here: write to another file")
+
+
+def _device(args: argparse.Namespace) -> str:
+    """Return the device's name, with the engine among its options."""
+    if not args.engine:
+        return args.device
+    name, _, options = args.device.partition("?")
+    if name not in ("auto", "cpu"):
+        raise QueryError(f"--engine is for the cpu device, not for {name!r}")
+    if "engine=" in options:
+        raise QueryError(f"the engine is given twice, in {args.device!r} and with --engine")
+    return f"cpu?{options}{'&' if options else ''}engine={args.engine}"
 
 
 def _same(one: str, other: str) -> bool:
