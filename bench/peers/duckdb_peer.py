@@ -17,6 +17,8 @@ from bench.peers.workloads import Band, Workload
 
 __all__ = ["DuckDB"]
 
+MANY = 8  # partners in the window from which on forbidden pairs weigh more than rows
+
 
 class DuckDB:
     """DuckDB on one thread, from Arrow tables to an Arrow table."""
@@ -29,9 +31,7 @@ class DuckDB:
 
         def run() -> pa.Table:
             found = []
-            # Pieces of two windows: each row of S is then in two of them on average, and larger
-            # pieces would let more pairs meet that the window forbids.
-            for r, s in work.pieces(2 * work.window):
+            for r, s in work.pieces(_piece(work)):
                 database.register("r", r)
                 database.register("s", s)
                 found.append(database.sql(query).to_arrow_table())
@@ -41,13 +41,22 @@ class DuckDB:
 
     def plan(self, work: Workload) -> str:
         database = _open()
-        r, s = next(work.pieces(2 * work.window))
+        r, s = next(work.pieces(_piece(work)))
         database.register("r", r)
         database.register("s", s)
         ((_, text),) = database.execute(f"EXPLAIN {statement(work)}").fetchall()
         operators = re.findall(r"─ ([A-Z][\w ]*?Join|Union|Filter) ─", text)
         condition = "bins" if any(band.reach for band in work.bands) else "values"
         return f"{', '.join(dict.fromkeys(operators))} on {condition}"
+
+
+def _piece(work: Workload) -> int:
+    """Return the rows of a piece.
+
+    Smaller ones let fewer pairs meet that the window forbids, which counts where many match, but
+    have each row of S in more of them.
+    """
+    return max(1, work.window // 2) if work.selectivity >= MANY else 2 * work.window
 
 
 def _open() -> duckdb.DuckDBPyConnection:

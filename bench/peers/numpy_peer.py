@@ -30,7 +30,9 @@ class Numpy:
     def prepare(self, work: Workload) -> Job:
         first = self._first(work)
         columns = _columns(work)
-        met = sum(stop - start for row in range(first, work.rows) for start, stop in _met(work, row))
+        met = sum(
+            stop - start for row in range(first, work.rows) for start, stop in _met(work, row)
+        )
 
         def run() -> pa.Table:
             found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
@@ -66,9 +68,7 @@ def _columns(work: Workload) -> Columns:
     """Return per band the side of its middle (0 is R), both bounds, and the other side's values."""
     columns = []
     for band in work.bands:
-        r, s = (
-            table[name].to_numpy() for table, name in ((work.r, band.r), (work.s, band.s))
-        )
+        r, s = (table[name].to_numpy() for table, name in ((work.r, band.r), (work.s, band.s)))
         middle, other = (r, s) if band.around == "r" else (s, r)
         if work.floating(band):
             reach = np.float32(band.reach)

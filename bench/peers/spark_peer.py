@@ -1,8 +1,8 @@
 """Spark: its users' rewrite of a band join, bins that are exploded and joined by equality.
 
 Bins are those of :mod:`bench.peers.duckdb_peer`. The window prunes through one more part of the
-key, blocks of the row numbers: a row of R is in one block, a row of S reaches into two at most. What
-the key lets through is filtered by the predicate and by the window.
+key, blocks of the row numbers: a row of R is in one block, a row of S reaches into at most two.
+What the key lets through is filtered by the predicate and by the window.
 """
 
 import contextlib
@@ -119,7 +119,10 @@ def _blocks(work: Workload, side: str) -> list[str]:
         return ["0"]
     if side == "r":
         return [f"seq DIV {size}"]
-    return [f"greatest(s_seq - {work.window - 1}, 0) DIV {size}", f"(s_seq + {work.window}) DIV {size}"]
+    return [
+        f"greatest(s_seq - {work.window - 1}, 0) DIV {size}",
+        f"(s_seq + {work.window}) DIV {size}",
+    ]
 
 
 def _condition(work: Workload, band: Band) -> str:

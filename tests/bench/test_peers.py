@@ -51,7 +51,7 @@ def works(draw: st.DrawFn) -> Workload:
     rows, window = draw(st.integers(1, 60)), draw(st.integers(1, 80))
     top = draw(st.sampled_from([3, 40, 1000]))
     base = draw(st.sampled_from([0, LARGEST - top]))
-    whole = st.integers(base, base + top).map(lambda value: value)
+    whole = st.integers(base, base + top)
     halves = st.integers(-2 * top, 2 * top).map(lambda value: value / 2)
     close = st.floats(-top, top, width=32)
     bands, columns = [], ({}, {})
@@ -79,7 +79,7 @@ def of(values_r: list[int], values_s: list[int], reach: int, window: int) -> Wor
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(works())
 @example(of([5] * 7, [5] * 7, 0, 1))
 @example(of([5] * 7, [5] * 7, 2, 3))
