@@ -73,8 +73,7 @@ def _by_range(work: Workload, r: pl.LazyFrame, s: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _by_bins(work: Workload, r: pl.LazyFrame, s: pl.LazyFrame) -> pl.LazyFrame:
-    keys = [f"bin{number}" for number in range(len(work.bands))]
-    joined = _binned(work, "r", r).join(_binned(work, "s", s), on=keys)
+    joined = _binned(work, "r", r).join(_binned(work, "s", s), on="bin")
     conditions = [_condition(work, band) for band in work.bands if band.reach]
     return joined.filter(*conditions) if conditions else joined
 
@@ -83,9 +82,12 @@ def _binned(work: Workload, side: str, frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return each row once per combination of its bins."""
     parts = []
     for alternative in product(*(_bins(work, n, side) for n in range(len(work.bands)))):
-        bins = {f"bin{n}": bin for n, (bin, _) in enumerate(alternative)}
+        # One key of all bins: several would be encoded as rows of bytes.
+        (key, _), *others = alternative
+        for bin, _ in others:
+            key = key.cast(pl.Int64) * (1 << 32) + bin
         guards = [guard for _, guard in alternative if guard is not None]
-        parts.append(frame.with_columns(**bins).filter(*guards))
+        parts.append(frame.with_columns(bin=key).filter(*guards))
     return pl.concat(parts) if len(parts) > 1 else parts[0]
 
 
