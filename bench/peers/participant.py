@@ -1,0 +1,94 @@
+"""What takes part in a measurement, and the measurement."""
+
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from bench.peers.workloads import Workload
+
+__all__ = ["Job", "Measurement", "Participant", "measure", "processor_seconds"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A join that is ready to run.
+
+    ``run`` joins the two tables and returns all pairs in memory, in any order: a table of the
+    integer columns ``i`` (row of R) and ``j`` (row of S). It can be called again. A join that is
+    too slow to be run whole does a ``share`` of the comparisons, and its time is extrapolated.
+    """
+
+    run: Callable[[], pa.Table]
+    share: float = 1.0
+
+
+class Participant(Protocol):
+    """A way to join a workload, on one core."""
+
+    name: str
+
+    def prepare(self, work: Workload) -> Job:
+        """Do what is not measured, such as opening a connection."""
+
+    def plan(self, work: Workload) -> str:
+        """Say in a few words how the join is done, as the engine itself explains it."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One join: processor time with that of child processes, time on the wall, result size.
+
+    With ``extrapolated``, all three are those of the whole join, worked out from a part of it.
+    """
+
+    cpu_seconds: float
+    wall_seconds: float
+    pairs: int
+    extrapolated: bool = False
+
+
+def measure(participant: Participant, work: Workload, repeats: int = 3) -> Measurement:
+    """Return the medians of several runs, after one that is not counted."""
+    job = participant.prepare(work)
+    pairs = job.run().num_rows
+    cpu, wall = [], []
+    for _ in range(repeats):
+        began = processor_seconds(), time.perf_counter()
+        result = job.run()
+        cpu.append(processor_seconds() - began[0])
+        wall.append(time.perf_counter() - began[1])
+        del result
+    return Measurement(
+        statistics.median(cpu) / job.share,
+        statistics.median(wall) / job.share,
+        round(pairs / job.share),
+        extrapolated=job.share < 1,
+    )
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its children, with all their threads.
+
+    Children that still run, as Spark's Java does, are looked up in ``/proc``.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = sum(_ticks(path) for path in Path("/proc").glob("[0-9]*/stat"))
+    running = ticks / os.sysconf("SC_CLK_TCK")
+    return time.process_time() + ended.ru_utime + ended.ru_stime + running
+
+
+def _ticks(stat: Path) -> int:
+    try:
+        # The second field, the command's name, is in brackets and may contain spaces.
+        fields = stat.read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended since
+        return 0
+    parent, user, system = int(fields[1]), int(fields[11]), int(fields[12])
+    return user + system if parent == os.getpid() else 0
