@@ -107,7 +107,7 @@ def _bins(work: Workload, number: int, side: str) -> list[str]:
         values, width = [f"CAST({column} AS BIGINT)"], 2 * band.reach
         reach = str(band.reach)
         form = f"({{}} + {width}) DIV {width}"
-    if side == "rs"[number % 2]:
+    if side == work.doubled(number):
         values = [f"{values[0]} - {reach}", f"{values[0]} + {reach}"]
     return [form.format(value) for value in values]
 
