@@ -99,7 +99,7 @@ def _bins(work: Workload, number: int, side: str) -> list[tuple[str, str]]:
         def bin_of(value: str) -> str:
             return f"(({value}) // {2 * band.reach})::INTEGER"
 
-    if side != "rs"[number % 2]:
+    if side != work.doubled(number):
         return [(bin_of(column), "")]
     exact = column if work.floating(band) else f"{column}::BIGINT"
     low, high = bin_of(f"{exact} - {band.reach}"), bin_of(f"{exact} + {band.reach}")

@@ -98,7 +98,7 @@ def _bins(work: Workload, number: int, side: str) -> list[tuple[pl.Expr, pl.Expr
     if not band.reach:
         return [(column, None)]
     width = 2 * band.reach + work.floating(band)  # wider for bounds that are rounded
-    if side != "rs"[number % 2]:
+    if side != work.doubled(number):
         return [((column // width).cast(pl.Int32), None)]
     low, high = ((bound // width).cast(pl.Int32) for bound in _bounds(work, band, column))
     return [(low, None), (high, low != high)]

@@ -95,6 +95,15 @@ class Workload:
         """Tell whether the columns of a band are floats."""
         return pa.types.is_floating(self.r.schema.field(band.r).type)
 
+    def doubled(self, number: int) -> str:
+        """Name the side whose rows are joined in the bins of both their bounds, for one band.
+
+        Integer bands take turns. A float band has to take the side of its middle: bounds around the
+        other side's value are rounded elsewhere, and may leave out a pair at the edge.
+        """
+        band = self.bands[number]
+        return band.around if self.floating(band) else "rs"[number % 2]
+
     def pieces(self, rows: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Cut R into pieces of ``rows``, each with the rows of S that its own rows may meet.
 

@@ -78,11 +78,23 @@ def of(values_r: list[int], values_s: list[int], reach: int, window: int) -> Wor
     return Workload("given", r, s, (Band("value", "value", reach),), window)
 
 
+def edge(around: str) -> Workload:
+    """Make a pair that matches because a bound is rounded, with the rounding on one side only."""
+    sides = [{"seq": [0], "x": [0], "y": [value]} for value in (-2.5976206e-16, 3.0)]
+    if around == "s":
+        sides.reverse()
+    kinds = pa.schema([("seq", pa.int32()), ("x", pa.int32()), ("y", pa.float32())])
+    r, s = (pa.table(side, kinds) for side in sides)
+    return Workload("edge", r, s, (Band("x", "x"), Band("y", "y", 3, around)), 1)
+
+
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @settings(max_examples=20)
 @given(works())
 @example(of([5] * 7, [5] * 7, 0, 1))
 @example(of([5] * 7, [5] * 7, 2, 3))
+@example(edge("r"))
+@example(edge("s"))
 @example(of([LARGEST, 0], [LARGEST, LARGEST - 7], 7, 9))
 def test_pairs(peer: Participant, work: Workload) -> None:
     assert found(peer, work) == expected(work)
