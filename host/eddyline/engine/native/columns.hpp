@@ -89,6 +89,9 @@ public:
         return std::min(young, stop);
     }
 
+    // The first tuple that may still be asked for.
+    u64 oldest() const { return base + dropped_; }
+
     // Forget what is below a sequence number. Room is reclaimed when half of it is unused.
     void drop(u64 below) {
         below = std::min(below, count);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <numeric>
 
+#include "arrival.hpp"
 #include "lookup.hpp"
 
 using namespace eddyline;
@@ -36,6 +37,7 @@ struct Pairs { std::vector<u32> r, s; std::vector<u64> at; };
 class Join {
     Columns columns_[2];
     std::vector<std::unique_ptr<Lookup>> lookups_;
+    std::unique_ptr<ByArrival> by_arrival_;  // instead of lookups, for an equality alone
     bool grouped_, inner_;
     size_t subwindows_;  // per window, or 0 to choose
     Pool pool_;
@@ -53,6 +55,10 @@ class Join {
     size_t from_ = 0, to_ = 0;
     Pairs group_;
     std::vector<u64> ends_;
+    // By arrival: the place of the next tuple on each side, and what was found.
+    size_t place_[2];
+    std::vector<std::pair<u32, u64>> partners_;
+    std::vector<std::pair<u32, u32>> steps_;  // without order: side and place, and a partner
 
 public:
     Join(const i64* spec, size_t n, size_t threads) : pool_(threads) {
@@ -75,7 +81,8 @@ public:
             }
             side.words.resize(words);
         }
-        for (i64 paths = in.next(); paths > 0; paths--) read_path(in);
+        i64 paths = in.next();
+        for (i64 i = 0; i < paths; i++) read_path(in, paths == 1);
     }
 
     void push(const u8* sides, size_t n, const u8* r, const u8* s) {
@@ -94,8 +101,10 @@ public:
             if (waiting_.empty()) return false;
             begin();
         }
-        if (grouped_) {
-            next_group();
+        if (grouped_ || by_arrival_) {
+            if (!by_arrival_) next_group();
+            else if (grouped_) next_arrivals();
+            else next_steps();
             *most = group_.r.size();
             *arrivals = to_ - from_;
         } else {
@@ -113,14 +122,14 @@ public:
     // Hand over what `next` has announced; returns how many pairs. The batch may end with them.
     u64 take(u32* r, u32* s, u64* at, u64* ends, u64* starts, u64* stops, u64 most) {
         size_t n;
-        if (grouped_) {
+        if (grouped_ || by_arrival_) {
             n = group_.r.size();
             std::copy(group_.r.begin(), group_.r.end(), r);
             std::copy(group_.s.begin(), group_.s.end(), s);
             std::copy(group_.at.begin(), group_.at.end(), at);
             std::copy(ends_.begin(), ends_.end(), ends);
             size_t place[2] = {0, 0};
-            for (size_t i = 0; i < to_; i++) {
+            for (size_t i = 0; grouped_ && i < to_; i++) {
                 int side = batch_.sides[i];
                 size_t j = place[side]++;
                 if (i < from_) continue;
@@ -149,6 +158,15 @@ public:
             if (waiting_.empty()) return;
             begin();
         }
+        if (by_arrival_) {
+            while (to_ < batch_.sides.size()) {
+                from_ = to_;
+                if (grouped_) next_arrivals();
+                else next_steps();
+                *pairs += group_.r.size();
+                *records += group_.r.size();
+            }
+        }
         for (const auto& some : candidates_) {
             *records += some.records.size();
             for (const Record& one : some.records) *pairs += one.end - one.begin;
@@ -161,6 +179,7 @@ public:
         waiting_.clear();
         open_ = false;
         for (auto& lookup : lookups_) lookup->clear();
+        if (by_arrival_) by_arrival_->clear();
         for (auto& side : columns_) side.clear();
     }
 
@@ -173,6 +192,7 @@ public:
     void report(u64* to) const {
         u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
         for (const auto& lookup : lookups_) { examined += lookup->examined; bytes += lookup->bytes(); }
+        if (by_arrival_) { examined = by_arrival_->examined; bytes += by_arrival_->bytes(); }
         *to++ = arrivals_;
         *to++ = pairs_;
         *to++ = examined;
@@ -181,7 +201,7 @@ public:
     }
 
 private:
-    void read_path(Reader& in) {
+    void read_path(Reader& in, bool alone) {
         Path path;
         path.kind = Kind(in.next());
         path.wide = in.next();
@@ -206,6 +226,11 @@ private:
         for (i64 i = in.next(); i > 0; i--) {
             i64 op = in.next(), x = in.next(), y = in.next(), z = in.next();
             path.residual.lines.push_back({op, x, y, z});
+        }
+        if (alone && path.kind == Kind::hash) {
+            if (path.wide) by_arrival_ = std::make_unique<ByArrivalOf<u64>>(std::move(path));
+            else by_arrival_ = std::make_unique<ByArrivalOf<u32>>(std::move(path));
+            return;
         }
         if (path.wide) lookups_.push_back(std::make_unique<LookupOf<u64>>(std::move(path)));
         else lookups_.push_back(std::make_unique<LookupOf<u32>>(std::move(path)));
@@ -253,16 +278,23 @@ private:
             pool_.run(tasks, [&](size_t i) { lookup->probe(batch_, i); });
             lookup->collect(batch_, candidates_);
         }
+        for (int side = 0; by_arrival_ && side < 2; side++) {
+            const Columns& columns = columns_[side];
+            by_arrival_->prepare(side, batch_.records[side].data(), batch_.size(side), columns.layout,
+                                 columns.oldest());
+            place_[side] = 0;
+        }
+        if (by_arrival_ && !grouped_) by_arrival_->begin_walks(batch_);
         open_ = true;
         source_ = record_ = offset_ = 0;
         from_ = to_ = 0;
-        if (grouped_) weigh();
+        if (grouped_ && !by_arrival_) weigh();
     }
 
     void end() {
         open_ = false;
         for (int side : {0, 1}) {
-            if (!batch_.size(side)) continue;
+            if (!batch_.size(side) || by_arrival_) continue;
             size_t tuples = target(side);
             for (auto& lookup : lookups_) lookup->set_target(side, tuples);
         }
@@ -308,6 +340,87 @@ private:
                     for (u32 i = one.begin; i < one.end; i++)
                         load_[batch_.arrival[1][some.refs[i]]]++;
             }
+    }
+
+    // Find more partners of the batch's arrivals, in any order.
+    void next_steps() {
+        steps_.clear();
+        if (by_arrival_->walk(steps_, PULL)) to_ = batch_.sides.size();
+        size_t n = steps_.size(), kept = 0;
+        group_.r.resize(n);
+        group_.s.resize(n);
+        Program& test = by_arrival_->path.residual;
+        u64 at[2][Program::CHUNK];
+        u8 keep[Program::CHUNK];
+        const u64 base[2] = {columns_[0].base, columns_[1].base};
+        for (size_t some = 0; some < n; some += Program::CHUNK) {
+            size_t count = std::min(n - some, Program::CHUNK);
+            for (size_t k = 0; k < count; k++) {
+                auto [place, partner] = steps_[some + k];
+                int side = place & 1;
+                at[side][k] = batch_.first[side] + (place >> 1);
+                at[1 - side][k] = base[1 - side] + u32(partner - u32(base[1 - side]));
+            }
+            if (!test.empty()) test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
+            for (size_t k = 0; k < count; k++) {
+                group_.r[kept] = columns_[0].id(at[0][k]);
+                group_.s[kept] = columns_[1].id(at[1][k]);
+                kept += test.empty() || keep[k];
+            }
+        }
+        group_.r.resize(kept);
+        group_.s.resize(kept);
+    }
+
+    // Find the partners of the next arrivals, as many as make a part.
+    void next_arrivals() {
+        partners_.clear();
+        from_ = to_;
+        size_t first[2] = {place_[0], place_[1]};
+        to_ = by_arrival_->run(batch_.sides, from_, place_, batch_.start, partners_, PULL);
+        group_.r.clear();
+        group_.s.clear();
+        group_.at.clear();
+        if (grouped_) ends_.assign(to_ - from_, 0);
+        size_t n = partners_.size();
+        group_.r.resize(n);
+        group_.s.resize(n);
+        if (grouped_) group_.at.resize(n);
+        Program& test = by_arrival_->path.residual;
+        size_t kept = 0, begin = 0;
+        u64 at[2][Program::CHUNK];
+        u8 keep[Program::CHUNK];
+        // Arrivals in order; of each, the partners were found from new to old.
+        for (size_t i = from_; i < to_ && (grouped_ || begin < n); i++) {
+            int side = batch_.sides[i];
+            u64 mine = batch_.first[side] + first[side]++;
+            size_t end = begin;
+            while (end < n && partners_[end].first == i) end++;
+            u32 id = begin < end ? columns_[side].id(mine) : 0;
+            for (size_t some = begin; some < end; some += Program::CHUNK) {
+                size_t count = std::min(end - some, Program::CHUNK);
+                if (!test.empty()) {
+                    for (size_t k = 0; k < count; k++) {
+                        at[side][k] = mine;
+                        at[1 - side][k] = partners_[end - 1 - (some - begin) - k].second;
+                    }
+                    test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
+                }
+                for (size_t k = 0; k < count; k++) {
+                    u64 partner = partners_[end - 1 - (some - begin) - k].second;
+                    if (!test.empty() && !keep[k]) continue;
+                    (side ? group_.s : group_.r)[kept] = id;
+                    (side ? group_.r : group_.s)[kept] = columns_[1 - side].id(partner);
+                    if (grouped_) group_.at[kept] = partner;
+                    kept++;
+                }
+            }
+            begin = end;
+            if (grouped_) ends_[i - from_] = kept;
+        }
+        group_.r.resize(kept);
+        group_.s.resize(kept);
+        if (grouped_) group_.at.resize(kept);
     }
 
     // Test up to a chunk of candidates and pass on those that are pairs, with the place of the

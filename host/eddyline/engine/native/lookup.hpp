@@ -1,21 +1,10 @@
 // One conjunction of a join: an index for each side, and what a batch finds in them.
 #pragma once
+#include "batch.hpp"
 #include "chain.hpp"
 #include "pool.hpp"
 
 namespace eddyline {
-
-// A batch as it goes through the join: what both sides hold of it.
-struct Batch {
-    std::vector<u8> sides, records[2];
-    u64 first[2];                       // sequence number of each side's first tuple
-    std::vector<u32> arrival[2];        // place in the batch, by place on the side
-    std::vector<u64> start[2], stop[2]; // partners, as sequence numbers of the other side
-    u64 most_start[2];                  // of those
-    i64 now = 0;                        // time of the last arrival
-
-    size_t size(int side) const { return arrival[side].size(); }
-};
 
 // Candidates: for each record, tuples of the other side than the one that looked up.
 struct Candidates {

@@ -1,0 +1,18 @@
+// Tuples that were pushed together, on their way through the join.
+#pragma once
+#include "access.hpp"
+
+namespace eddyline {
+
+struct Batch {
+    std::vector<u8> sides, records[2];
+    u64 first[2];                       // sequence number of each side's first tuple
+    std::vector<u32> arrival[2];        // place in the batch, by place on the side
+    std::vector<u64> start[2], stop[2]; // partners, as sequence numbers of the other side
+    u64 most_start[2];                  // of those
+    i64 now = 0;                        // time of the last arrival
+
+    size_t size(int side) const { return arrival[side].size(); }
+};
+
+}  // namespace eddyline
