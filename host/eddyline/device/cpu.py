@@ -45,7 +45,7 @@ class CpuDevice:
         self,
         *,
         threads: int | None = None,
-        engine: Literal["auto", "bisort", "rap", "wib", "hash", "nested"] = "auto",
+        engine: Literal["auto", "bisort", "rap", "wib", "hash", "grid", "nested"] = "auto",
         subwindows: int | None = None,
         progress: Callable[[str], None] | None = None,
     ):

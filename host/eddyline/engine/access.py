@@ -41,11 +41,13 @@ class Path:
 
     ``equal`` are the words that make the group; ``dimensions`` none, one, or two, where the first
     is cut into strips. ``residual`` is tested on every candidate; none where the keys decide all.
+    ``bounding`` are the comparisons that the dimensions stand for.
     """
 
     equal: tuple[Compare, ...]
     dimensions: tuple[Dimension, ...]
     residual: tuple[Predicate, ...]
+    bounding: tuple[Compare, ...] = ()
     excluded: tuple[Predicate, ...] = ()
     hashed: bool = False
     unequal: bool = False
@@ -160,6 +162,7 @@ def _path(plan: Plan, parts: list[Predicate], earlier: tuple[Predicate, ...]) ->
         equal=equal,
         dimensions=tuple(dimension for dimension, _ in chosen),
         residual=residual,
+        bounding=tuple(one for _, some in chosen for one in some),
         excluded=earlier,
         needed=needed,
         **keys,

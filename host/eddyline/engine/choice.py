@@ -95,11 +95,28 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         raise DeviceError(
             "engine 'hash' serves equalities alone: use bisort, rap or wib for bands and ranges"
         )
+    if engine == "grid" and not cells_serve(plan, paths):
+        raise DeviceError(
+            "engine 'grid' serves one band or two, without equalities, in order none: "
+            "use bisort, or auto"
+        )
     if engine != "auto":
         return Choice(engine, paths, "asked for")
     if all(path.by_hash for path in paths):
         return Choice("hash", paths, "equalities only: a hash finds them in one step")
+    if cells_serve(plan, paths) and len(paths[0].dimensions) == 2:
+        return Choice("grid", paths, "two-dimensional band: cells as wide as the bands")
     if any(path.dimensions for path in paths):
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
     return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")
+
+
+def cells_serve(plan: Plan, paths: list[Path]) -> bool:
+    """Say whether a grid of cells can serve; it gives pairs in any order."""
+    return (
+        plan.order.kind == "none"
+        and len(paths) == 1
+        and bool(paths[0].dimensions)
+        and not paths[0].equal
+    )

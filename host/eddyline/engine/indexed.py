@@ -3,6 +3,7 @@
 import ctypes
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path as File
 
 import numpy as np
@@ -17,7 +18,7 @@ from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
 __all__ = ["ENGINES", "IndexedJoin", "library"]
 
 # As `Kind` in native/structure.hpp.
-ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3}
+ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3, "grid": 4}
 WINDOWS = {"rows": 0, "time": 1, "unbounded": 2}
 ORDERS = {"none": 0, "outer": 2, "inner": 2}
 OPERATORS = {"eq": 0, "ne": 1, "le": 2, "ge": 3}
@@ -106,6 +107,8 @@ class IndexedJoin:
         self._failure = (self._error, MESSAGE)
         self._paths = len(paths)
         self._ordered = plan.order.kind != "none"
+        if engine == "grid":  # cells hold bounds, and these decide
+            paths = [replace(one, residual=_undecided(one)) for one in paths]
         spec = np.array(list(_description(plan, paths, engine, subwindows)), np.int64)
         self._handle = self._library.eddyline_join_open(
             spec.ctypes.data, len(spec), threads, *self._failure
@@ -198,11 +201,14 @@ def _description(plan: Plan, paths: list[Path], engine: str, subwindows: int) ->
             kept["r"].add(compare.r)
             kept["s"].add(compare.s)
     for path in paths:
-        if len(path.dimensions) == 2:
-            for side in "rs":
-                kept[side] |= {word for word in path.dimensions[0].words(side) if word >= 0}
-    valid = any(has_flags(test) for test in tests) or any(
-        plan.layout(side).words[word].optional for side in "rs" for word in kept[side]
+        # What strips and cells are made of anew.
+        again = path.dimensions if engine == "grid" else path.dimensions[:-1]
+        for side in "rs":
+            kept[side] |= {word for one in again for word in one.words(side) if word >= 0}
+    valid = (
+        any(has_flags(test) for test in tests)
+        or any(any(path.needed.values()) for path in paths if engine == "grid")
+        or any(plan.layout(side).words[word].optional for side in "rs" for word in kept[side])
     )
     yield ORDERS[plan.order.kind]
     yield subwindows
@@ -226,9 +232,18 @@ def _description(plan: Plan, paths: list[Path], engine: str, subwindows: int) ->
 
 def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
     kind = engine
-    if len(path.dimensions) == 2 or path.unequal or (kind == "hash" and not path.by_hash):
+    if kind != "grid" and (
+        len(path.dimensions) == 2 or path.unequal or (kind == "hash" and not path.by_hash)
+    ):
         kind = "bisort"
-    yield from (ENGINES[kind], path.wide, path.hashed, path.unequal)
+    narrow = all(
+        plan.layout(side).words[word].width <= 32
+        for one in path.dimensions
+        for side in "rs"
+        for word in one.words(side)
+        if word >= 0
+    )
+    yield from (ENGINES[kind], path.wide, narrow, path.hashed, path.unequal)
     yield from (path.group_bits, path.range_bits, path.truncated)
     yield from (round(SIGMA * 1000), BUFFER, PARTITION)
     yield from (_signed(path.needed[side]) for side in "rs")
@@ -247,6 +262,10 @@ def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
     yield len(lines)
     for line in lines:
         yield from line
+
+
+def _undecided(path: Path) -> tuple[Predicate, ...]:
+    return tuple(one for one in path.residual if one not in path.bounding)
 
 
 def _tests(path: Path) -> list[Predicate]:

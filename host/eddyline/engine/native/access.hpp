@@ -11,6 +11,7 @@ struct Dimension { int low[2], high[2]; };
 struct Path {
     Kind kind;
     bool wide;                                // keys of 64 bits, else 32
+    bool narrow;                              // no word of a dimension has more than 32 bits
     bool hashed;                              // the group is hashed into its bits
     bool complement;                          // what is not found matches: inequality
     int group_bits, range_bits, truncated;    // of the key, and bits that a range word loses

@@ -106,7 +106,7 @@ public:
     u64 examined = 0;
     explicit ByArrival(Path&& p) : path(std::move(p)) {}
     virtual ~ByArrival() = default;
-    virtual void prepare(int side, const u8* records, size_t n, const Layout& layout, u64 oldest) = 0;
+    virtual void prepare(const Batch& batch, Columns* columns) = 0;
     // Go on with the arrivals from `from` until there are `enough` candidates; returns where it
     // stopped. `found` gets the place of the arrival and the sequence number of its partner.
     virtual size_t run(const std::vector<u8>& sides, size_t from, size_t* place, const std::vector<u64>* start,
@@ -131,7 +131,12 @@ template <class K> class ByArrivalOf final : public ByArrival {
 public:
     using ByArrival::ByArrival;
 
-    void prepare(int side, const u8* records, size_t n, const Layout& layout, u64 oldest) override {
+    void prepare(const Batch& batch, Columns* columns) override {
+        for (int side : {0, 1})
+            prepare(side, batch.records[side].data(), batch.size(side), columns[side].layout, columns[side].oldest());
+    }
+
+    void prepare(int side, const u8* records, size_t n, const Layout& layout, u64 oldest) {
         keys_[side].resize(n + 2 * AHEAD);
         usable_[side].resize(n);
         for (size_t i = 0; i < n; i++, records += layout.stride) {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <numeric>
 
-#include "arrival.hpp"
+#include "grid.hpp"
 #include "lookup.hpp"
 
 using namespace eddyline;
@@ -205,6 +205,7 @@ private:
         Path path;
         path.kind = Kind(in.next());
         path.wide = in.next();
+        path.narrow = in.next();
         path.hashed = in.next();
         path.complement = in.next();
         path.group_bits = in.next();
@@ -232,8 +233,17 @@ private:
             else by_arrival_ = std::make_unique<ByArrivalOf<u32>>(std::move(path));
             return;
         }
+        if (alone && path.kind == Kind::grid) {
+            by_arrival_ = path.strips() ? grid<2>(std::move(path)) : grid<1>(std::move(path));
+            return;
+        }
         if (path.wide) lookups_.push_back(std::make_unique<LookupOf<u64>>(std::move(path)));
         else lookups_.push_back(std::make_unique<LookupOf<u32>>(std::move(path)));
+    }
+
+    template <int D> std::unique_ptr<ByArrival> grid(Path&& path) {
+        if (path.narrow) return std::make_unique<GridOf<u32, D>>(std::move(path));
+        return std::make_unique<GridOf<u64, D>>(std::move(path));
     }
 
     void begin() {
@@ -278,13 +288,11 @@ private:
             pool_.run(tasks, [&](size_t i) { lookup->probe(batch_, i); });
             lookup->collect(batch_, candidates_);
         }
-        for (int side = 0; by_arrival_ && side < 2; side++) {
-            const Columns& columns = columns_[side];
-            by_arrival_->prepare(side, batch_.records[side].data(), batch_.size(side), columns.layout,
-                                 columns.oldest());
-            place_[side] = 0;
+        if (by_arrival_) {
+            by_arrival_->prepare(batch_, columns_);
+            place_[0] = place_[1] = 0;
+            if (!grouped_) by_arrival_->begin_walks(batch_);
         }
-        if (by_arrival_ && !grouped_) by_arrival_->begin_walks(batch_);
         open_ = true;
         source_ = record_ = offset_ = 0;
         from_ = to_ = 0;

@@ -6,7 +6,7 @@
 
 namespace eddyline {
 
-enum class Kind { bisort, rap, wib, hash };
+enum class Kind { bisort, rap, wib, hash, grid };
 
 template <class K> class Structure {
 public:
