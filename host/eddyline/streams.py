@@ -143,13 +143,14 @@ class PanJoin:
     def band(self) -> int:
         """Half the width of the band, so that a tuple meets ``selectivity`` partners.
 
-        Two values drawn alike lie within e of each other with a probability close to
-        2 e times the integral of the squared density, which is measured on a sample.
+        The share of pairs within a distance is measured on two samples. Small shares are too few
+        to be counted, but there the share grows in proportion to the distance.
         """
-        sample = self._values("band", np.arange(1 << 16)).astype(np.int64)
-        gaps = np.abs(np.sort(sample)[:, None][:: 1 << 8] - np.sort(sample)[None, :])
+        ours, theirs = (self._values(f"band {side}", np.arange(1 << 16)) for side in "rs")
+        gaps = np.abs(ours[:: 1 << 8, None] - theirs[None, :])
         share = min(1.0, self.selectivity / self.window)
-        return int(np.quantile(gaps, share))
+        counted = max(share, COUNTED)
+        return round(float(np.quantile(gaps, counted)) * share / counted)
 
     @property
     def on(self) -> str:
@@ -186,6 +187,8 @@ class PanJoin:
         return np.clip(np.floor(place * span), 0, span - 1).astype(np.int64)
 
 
+# Share of the pairs of two samples that is still enough to be counted.
+COUNTED = 1e-3
 SPREADS = {"uniform": 1.0, "normal": 0.05, "ranksize": 0.01}
 
 # ScaleJoin figure 8: physical streams of R and of S, and each one's rate in tuples per second.
