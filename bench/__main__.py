@@ -3,7 +3,15 @@
 import importlib
 import sys
 
-BENCHMARKS = ["nested_loop", "gate", "encode", "simulator", "handshake_cycles", "handshake_twin"]
+BENCHMARKS = [
+    "nested_loop",
+    "engines",
+    "gate",
+    "encode",
+    "simulator",
+    "handshake_cycles",
+    "handshake_twin",
+]
 
 for name in sys.argv[1:] or BENCHMARKS:
     module = importlib.import_module(f"bench.{name}")

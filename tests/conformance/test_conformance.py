@@ -26,7 +26,7 @@ GATEWARE = {
 }
 SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 # Every structure, forced; where it cannot serve a predicate, it says so.
-STRUCTURES = [f"cpu?engine={name}" for name in ("nested", "bisort", "rap", "wib", "hash")]
+STRUCTURES = [f"cpu?engine={name}" for name in ("nested", "bisort", "rap", "wib", "hash", "grid")]
 
 
 def _alike(case: Case) -> bool:

@@ -1,0 +1,59 @@
+"""The cpu device against DuckDB, Polars and Spark in their best forms, on one core.
+
+What counts is processor time, from the words of a batch of 64K tuples to pairs of row numbers; the
+peers begin and end with Arrow tables (docs/engines-peers.md), as ``eddyline.join`` does. Medians of
+three runs. Spark has the smaller stream, since it needs minutes for the larger one.
+"""
+
+from collections.abc import Iterator
+
+from bench.peers.duckdb_peer import DuckDB
+from bench.peers.numpy_peer import Numpy
+from bench.peers.ours import Device, Ranges, Whole
+from bench.peers.participant import Participant
+from bench.peers.participant import measure as measured
+from bench.peers.polars_peer import Polars
+from bench.peers.spark_peer import Spark
+from bench.peers.workloads import Workload, band, band_2d, equality
+
+SMALL, LARGE = 1 << 16, 1 << 20
+ROWS = 1 << 21
+
+
+def measure() -> Iterator[str]:
+    nested = Numpy(comparisons=1 << 27)
+    usual: list[Participant] = [DuckDB(), Polars(), Whole()]
+    yield from compared(band(2 * ROWS, LARGE), [*usual, Ranges(), nested])
+    yield from compared(band(ROWS // 4, LARGE // 4, selectivity=64), [*usual, Ranges()])
+    yield from compared(band(ROWS // 4, LARGE // 4), [Spark()])
+    for window in (SMALL, LARGE):
+        yield from compared(band_2d(ROWS, window), usual)
+        yield from compared(equality(2 * ROWS, window), usual)
+    work = band(2 * ROWS, LARGE)
+    for batch in (1 << 10, 1 << 13, 1 << 16):
+        yield f"{work.name}, batches of {batch}: {rate(Device(batch=batch), work):.2f} M tuples/s"
+    yield f"band, window 1K, batches of 1: {rate(Device(batch=1), band(1 << 14, 1 << 10)):.3f} M/s"
+    one, two = (measured(Device(threads=n), work).wall_seconds for n in (1, 2))
+    yield f"{work.name}: two threads take the wall time of one divided by {one / two:.2f}"
+
+
+def compared(work: Workload, peers: list[Participant]) -> Iterator[str]:
+    """Measure ours and the peers one after the other, and give the ratios."""
+    ours = Device()
+    result = measured(ours, work)
+    yield (
+        f"{work.name}, {work.rows:,} rows a side: {work.tuples / result.cpu_seconds / 1e6:.2f} M "
+        f"tuples per CPU-second, {result.pairs / result.cpu_seconds / 1e6:.0f} M pairs "
+        f"({ours.plan(work)})"
+    )
+    for peer in peers:
+        other = measured(peer, work)
+        about = "about " if other.extrapolated else ""
+        yield (
+            f"  {about}{other.cpu_seconds / result.cpu_seconds:.3g} x {peer.name}, on the wall "
+            f"{other.wall_seconds / result.wall_seconds:.3g} x ({peer.plan(work)})"
+        )
+
+
+def rate(ours: Device, work: Workload) -> float:
+    return work.tuples / measured(ours, work, repeats=1).cpu_seconds / 1e6

@@ -1,0 +1,102 @@
+"""Which index serves a predicate, and which engine is taken."""
+
+import pyarrow as pa
+import pytest
+
+from eddyline.device.cpu import CpuDevice
+from eddyline.engine.access import access_paths
+from eddyline.engine.choice import Observed, choose, follow
+from eddyline.errors import DeviceError
+from eddyline.plan import Order
+from eddyline.query import Query
+from eddyline.query.window import rows
+
+R = pa.schema({"x": pa.int32(), "y": pa.float32(), "t": pa.string(), "w": pa.int64()})
+S = pa.schema({"a": pa.int32(), "b": pa.float32(), "u": pa.string(), "v": pa.int64()})
+BANDS = "abs(r.x - s.a) <= 3 AND abs(r.y - s.b) <= 3"
+
+
+def plan(on: str, order: str = "none"):
+    return Query(R, S, on, rows(10), rows(10), order=Order(order)).plan
+
+
+@pytest.mark.parametrize(
+    ("on", "equal", "dimensions", "tests"),
+    [
+        ("r.x = s.a", 1, 0, 0),
+        ("r.x = s.a AND r.y = s.b", 2, 0, 0),
+        ("r.w = s.v AND r.x = s.a", 2, 0, 2),  # 96 bits are hashed, so both are tested
+        ("abs(r.x - s.a) <= 3", 0, 1, 0),
+        ("r.x < s.a", 0, 1, 0),
+        ("r.x BETWEEN s.a AND s.v", 0, 1, 0),
+        ("r.x = s.a AND abs(r.y - s.b) <= 1", 1, 1, 0),
+        ("r.w = s.v AND abs(r.y - s.b) <= 1", 1, 1, 3),  # the group is hashed into 32 bits
+        (BANDS, 0, 2, 2),  # strips are tested
+        ("r.x <> s.a", 1, 0, 0),
+        ("r.x = s.a AND (r.y < s.b OR r.w = s.v)", 1, 0, 1),
+    ],
+)
+def test_keys_decide_as_much_as_fits(on, equal, dimensions, tests):
+    (path,) = access_paths(plan(on))
+    assert (len(path.equal), len(path.dimensions), len(path.residual)) == (equal, dimensions, tests)
+
+
+def test_a_disjunction_has_an_index_per_part():
+    first, second = access_paths(plan("r.x = s.a OR abs(r.y - s.b) <= 1"))
+    assert len(first.equal) == 1
+    assert len(second.dimensions) == 1
+    assert not first.excluded
+    assert len(second.excluded) == 1
+    inner = access_paths(plan("(r.x = s.a OR r.y = s.b) AND r.w <> s.v"))
+    assert [len(path.equal) for path in inner] == [1, 1]
+
+
+@pytest.mark.parametrize("on", ["TRUE", "r.x > 1 AND s.a < 3", "r.x = s.a OR r.x > 1"])
+def test_what_no_index_serves_is_compared_pair_by_pair(on):
+    assert access_paths(plan(on)) is None
+    assert choose(plan(on)).engine == "nested"
+    with pytest.raises(DeviceError, match="no index can: use nested or auto"):
+        choose(plan(on), "bisort")
+
+
+@pytest.mark.parametrize(
+    ("on", "order", "engine"),
+    [
+        ("r.x = s.a", "inner", "hash"),
+        ("abs(r.x - s.a) <= 3", "none", "bisort"),
+        (BANDS, "none", "grid"),
+        (BANDS, "outer", "bisort"),
+        ("r.x <> s.a", "none", "bisort"),
+    ],
+)
+def test_the_engine_follows_from_the_predicate(on, order, engine):
+    assert choose(plan(on, order)).engine == engine
+
+
+def test_engines_that_cannot_serve_say_what_can():
+    with pytest.raises(DeviceError, match="use bisort, rap or wib for bands"):
+        choose(plan("r.x < s.a"), "hash")
+    with pytest.raises(DeviceError, match="in order none"):
+        choose(plan(BANDS, "inner"), "grid")
+
+
+def test_panjoins_rule():
+    assert follow(Observed(window=1 << 20, batch=1 << 16, selectivity=1, drift=0))[0] == "bisort"
+    assert follow(Observed(window=1 << 23, batch=16, selectivity=100, drift=0))[0] == "bisort"
+    assert follow(Observed(window=1 << 23, batch=16, selectivity=1, drift=0.02))[0] == "rap"
+    engine, reason = follow(Observed(window=1 << 23, batch=16, selectivity=1, drift=0.9))
+    assert engine == "wib"
+    assert "moves by 90%" in reason
+
+
+def test_a_machine_without_a_compiler_still_joins(monkeypatch, caplog):
+    from eddyline.build import native
+    from eddyline.engine import indexed
+
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.setattr(indexed, "library", indexed.library.__wrapped__)
+    with CpuDevice() as device:
+        device.configure(plan("r.x = s.a"))
+        assert "no C++ compiler" in caplog.text
+    with pytest.raises(DeviceError, match="no C"):
+        CpuDevice(engine="bisort").configure(plan("r.x = s.a"))

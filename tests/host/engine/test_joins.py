@@ -1,0 +1,135 @@
+"""Engines on thousands of rows against the nested loop, where a window has many subwindows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eddyline.device.cpu import CpuDevice
+from eddyline.engine.choice import choose
+from eddyline.errors import DeviceError
+from eddyline.io.source import ArrowSource
+from eddyline.plan import Order
+from eddyline.query import Query
+from eddyline.query.window import rows, time, unbounded
+from eddyline.session import Session
+
+PREDICATES = {
+    "equality": "r.x = s.a",
+    "two equalities": "r.x = s.a AND r.k = s.k",
+    "equality and band": "r.k = s.k AND abs(r.x - s.a) <= 30",
+    "band": "r.x BETWEEN s.a - 3 AND s.a + 3",
+    "band of floats": "abs(r.y - s.b) <= 0.5",
+    "two bands": "r.x BETWEEN s.a-40 AND s.a+40 AND r.y BETWEEN s.b-9 AND s.b+9",
+    "bands both ways": "r.x BETWEEN s.a-40 AND s.a+40 AND s.b BETWEEN r.y-9 AND r.y+9",
+    "bounds of two columns": "r.x BETWEEN s.a AND s.c",
+    "three bands": "abs(r.x-s.a) <= 90 AND abs(r.y-s.b) <= 20 AND abs(r.k-s.k) <= 2",
+    "one bound": "r.x > s.a + 3900",
+    "unequal": "r.k <> s.k AND r.x = s.a",
+    "either": "abs(r.x - s.a) <= 1 OR abs(r.y - s.b) <= 0.2",
+}
+ENGINES = ["auto", "bisort", "rap", "wib", "hash", "grid"]
+SHAPES = ["uniform", "skewed", "rising", "few", "magnitudes"]
+
+
+def column(rng: np.random.Generator, shape: str, count: int) -> np.ndarray:
+    """Return numbers from -2000 to about 2000, spread in different ways."""
+    match shape:
+        case "uniform":
+            return rng.uniform(-2000, 2000, count)
+        case "skewed":
+            return np.clip(rng.pareto(0.7, count) * 5, 0, 2000)
+        case "rising":
+            return np.linspace(-2000, 2000, count) + rng.normal(0, 20, count)
+        case "few":
+            return rng.integers(0, 9, count) * 200.0
+    return rng.choice([-1, 1], count) * 10.0 ** rng.uniform(-3, 3.3, count)
+
+
+def table(rng: np.random.Generator, shape: str, count: int, names: str) -> pa.Table:
+    x, y = (column(rng, shape, count) for _ in range(2))
+    whole = x.astype(np.int32)
+    holes = rng.random(count) < 0.02
+    columns = {
+        "id": np.arange(count, dtype=np.int32),
+        "ts": np.sort(rng.integers(0, count, count)),
+        names[0]: pa.array(whole, mask=holes),
+        names[1]: pa.array(y.astype(np.float32)),
+        "k": rng.integers(0, 5, count).astype(np.int8),
+        "c": whole + rng.integers(0, 40, count).astype(np.int32),
+    }
+    return pa.table(columns)
+
+
+def pairs(device: CpuDevice, query: Query, r: pa.Table, s: pa.Table, batch: int) -> list:
+    """Return the pairs in the order in which they come."""
+    with device:
+        sources = [[ArrowSource(one, name="test")] for one in (r, s)]
+        session = Session(query, *sources, device, batch=batch)
+        columns = [[], []]
+        for part in session:
+            for some, name in zip(columns, ("i", "j"), strict=True):
+                some += part[name].to_pylist()
+    return list(zip(*columns, strict=True))
+
+
+WINDOWS = {
+    "rows": (rows(700), rows(300)),
+    "one row": (rows(1), rows(1)),
+    "unbounded": (unbounded(), unbounded()),
+    "time": (time(400), time(90)),
+    "mixed": (time(300), rows(500)),
+}
+
+
+@pytest.mark.parametrize("on", PREDICATES)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_engines_find_what_the_nested_loop_finds(on, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 16)))
+    count = data.draw(st.sampled_from([3, 400, 2500]))
+    shape = data.draw(st.sampled_from(SHAPES))
+    r, s = table(rng, shape, count, "xy"), table(rng, shape, count, "ab")
+    kinds = data.draw(st.sampled_from(list(WINDOWS)))
+    order = data.draw(st.sampled_from(["none", "none", "inner"]))
+    batch = data.draw(st.sampled_from([7, 300, 1 << 16]))
+    timed = kinds in ("time", "mixed")
+    query = Query(
+        r.schema, s.schema, PREDICATES[on], *WINDOWS[kinds],
+        time=("ts", "ts") if timed else None, order=Order(order), select="r.id AS i, s.id AS j",
+    )  # fmt: skip
+    expected = pairs(CpuDevice(engine="nested"), query, r, s, batch)
+    engine = data.draw(st.sampled_from(ENGINES))
+    subwindows = data.draw(st.sampled_from([None, 1, 6]))
+    threads = data.draw(st.sampled_from([1, 3]))
+    device = CpuDevice(engine=engine, subwindows=subwindows, threads=threads)
+    try:
+        choose(query.plan, engine)
+    except DeviceError:
+        return
+    found = pairs(device, query, r, s, batch)
+    if order == "none":
+        found, expected = sorted(found), sorted(expected)
+    assert found == expected
+
+
+@pytest.mark.parametrize("shape", ["uniform", "skewed"])
+@pytest.mark.parametrize("engine", ["grid", "bisort"])
+def test_two_bands_look_at_few_candidates_whatever_the_window(engine, shape):
+    """Ten partners on average at each size; the constant is ours, that it stays is the point."""
+    for window in (2000, 16_000):
+        rng = np.random.default_rng(window)
+        count = 2 * window
+        r, s = table(rng, shape, count, "xy"), table(rng, shape, count, "ab")
+        share = np.sqrt(10 / window)
+        gaps = np.abs(r["x"].to_numpy() - np.roll(s["a"].to_numpy(), 1))
+        reach = int(np.nanquantile(gaps, share))
+        on = f"abs(r.x - s.a) <= {max(1, reach)} AND abs(r.y - s.b) <= {max(1, reach)}"
+        query = Query(r.schema, s.schema, on, rows(window), rows(window))
+        with CpuDevice(engine=engine, threads=1) as device:
+            for _ in Session(query, *([ArrowSource(one, name="t")] for one in (r, s)), device):
+                pass
+            report = device.counters()
+        assert report["results"] > count
+        assert report["comparisons"] < 12 * (report["results"] + report["tuples"])
