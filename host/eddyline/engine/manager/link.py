@@ -59,7 +59,8 @@ class Link:
         try:
             data, fds, _, _ = socket.recv_fds(self._end, LARGEST, 1)
         except ConnectionResetError:
-            raise Gone from None
+            # It has not read all that it was sent. This is said once, before what it sent itself.
+            data, fds, _, _ = socket.recv_fds(self._end, LARGEST, 1)
         if not data:
             raise Gone
         return json.loads(data), fds[0] if fds else None

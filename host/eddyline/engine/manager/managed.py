@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -362,6 +363,9 @@ class ManagedJoin:
             self._replace(self._dead.pop())
 
     def _replace(self, number: int) -> None:
+        with suppress(Gone):
+            while True:  # what it said before it ended
+                self._hear(number, *self.crew.receive(number))
         place = self._places[number]
         again = [batch for batch in self._flight if number in batch.awaited]
         place.attempts += bool(again)
