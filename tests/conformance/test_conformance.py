@@ -12,6 +12,7 @@ from eddyline.device.discovery import DEVICES, open_device
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.engine import nested_join
+from eddyline.engine.manager import Crew, ManagedJoin
 from eddyline.plan import Order
 from eddyline.query.window import rows, time
 from tests.conformance.cases import PREDICATES, Case, cases
@@ -27,6 +28,8 @@ GATEWARE = {
 SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 # Every structure, forced; where it cannot serve a predicate, it says so.
 STRUCTURES = [f"cpu?engine={name}" for name in ("nested", "bisort", "rap", "wib", "hash", "grid")]
+# Worker processes, in both ways of sharing the work.
+WORKERS = ["cpu?workers=2", "cpu?workers=3&sharing=tuples"]
 
 
 def _alike(case: Case) -> bool:
@@ -56,6 +59,40 @@ def test_a_device_gives_what_the_definition_gives(device, predicate, data):
 @given(data=st.data())
 def test_every_structure_gives_what_the_definition_gives(device, predicate, data):
     check_unless_refused(device, data.draw(cases(PREDICATES[predicate])))
+
+
+@pytest.fixture(scope="module")
+def lasting_workers():
+    """Let joins that follow each other have the same processes: starting some takes longer."""
+    crews: dict[int, Crew] = {}
+
+    def hire(plan, *, workers, **options):
+        if workers not in crews:
+            crews[workers] = Crew(workers)
+        return ManagedJoin(plan, crew=crews[workers], **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eddyline.engine.manager.ManagedJoin", hire)
+        yield
+    for crew in crews.values():
+        crew.close()
+
+
+@pytest.mark.parametrize("device", WORKERS)
+@pytest.mark.parametrize("predicate", PREDICATES)
+@settings(max_examples=6)
+@given(data=st.data())
+def test_workers_give_what_the_definition_gives(lasting_workers, device, predicate, data):
+    check_unless_refused(device, data.draw(cases(PREDICATES[predicate])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", WORKERS)
+@settings(max_examples=2000)
+@given(data=st.data())
+def test_workers_give_what_the_definition_gives_thoroughly(lasting_workers, device, data):
+    on = data.draw(st.sampled_from(list(PREDICATES.values())))
+    check_unless_refused(device, data.draw(cases(on)))
 
 
 @pytest.mark.slow

@@ -27,6 +27,23 @@ class Tuples:
     def __len__(self) -> int:
         return len(self.sides)
 
+    @property
+    def times(self) -> np.ndarray:
+        """The time of each arrival."""
+        times = np.empty(len(self), np.int64)
+        for side, records in enumerate((self.r, self.s)):
+            times[self.sides == side] = records["time"]
+        return times
+
+    def cut(self, place: int) -> tuple["Tuples", "Tuples"]:
+        """Return the first ``place`` arrivals, and the others."""
+        s = int(np.count_nonzero(self.sides[:place]))
+        r = place - s
+        return (
+            Tuples(self.sides[:place], self.r[:r], self.s[:s]),
+            Tuples(self.sides[place:], self.r[r:], self.s[s:]),
+        )
+
 
 @dataclass(frozen=True)
 class Results:

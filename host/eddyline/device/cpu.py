@@ -35,6 +35,10 @@ class CpuDevice:
         How windows are searched; ``auto`` goes by the predicate and by what it observes.
     subwindows : int, optional
         Subwindows per window; by default chosen from the sizes of window and batches.
+    workers : int, optional
+        Processes that share the windows and the threads; by default this process does all.
+    sharing : str
+        What workers take in turn: subwindows (PanJoin) or tuples (ScaleJoin).
     progress : function of a text, optional
         Is told when the engine is compiled.
     """
@@ -47,11 +51,15 @@ class CpuDevice:
         threads: int | None = None,
         engine: Literal["auto", "bisort", "rap", "wib", "hash", "grid", "nested"] = "auto",
         subwindows: int | None = None,
+        workers: int | None = None,
+        sharing: Literal["subwindows", "tuples"] = "subwindows",
         progress: Callable[[str], None] | None = None,
     ):
         self.threads = threads or len(os.sched_getaffinity(0))
         self.engine = engine
         self.subwindows = subwindows
+        self.workers = workers
+        self.sharing = sharing
         self._progress = progress
         self._engine: Engine | None = None
 
@@ -68,17 +76,12 @@ class CpuDevice:
         self.__exit__()
         choice = choose(plan, self.engine)
         try:
-            self._engine = choice.open(
-                plan,
-                threads=self.threads,
-                subwindows=self.subwindows or 0,
-                progress=self._progress,
-            )
+            self._engine = self._open(choice, plan)
         except MachineError as error:
             if self.engine not in ("auto", "nested"):
                 raise DeviceError(f"engine {self.engine!r}: {error}") from None
             logger.warning("%s; joining without an index, which is slow on large windows", error)
-            self._engine = Choice("nested", None, "no compiler").open(plan, threads=self.threads)
+            self._engine = self._open(Choice("nested", None, "no compiler"), plan)
         self._adapts = self.engine == "auto" and choice.engine == "bisort"
         self.choice = choice
         self._pushes = self._pushed = self._considered = 0
@@ -131,6 +134,24 @@ class CpuDevice:
 
     def counters(self) -> Counters:
         return {**self._running.report()}
+
+    def _open(self, choice: Choice, plan: Plan) -> Engine:
+        subwindows = self.subwindows or 0
+        if not self.workers:
+            return choice.open(
+                plan, threads=self.threads, subwindows=subwindows, progress=self._progress
+            )
+        from eddyline.engine.manager import ManagedJoin
+
+        return ManagedJoin(
+            plan,
+            workers=self.workers,
+            share=self.sharing,
+            engine=choice.engine,
+            threads=max(1, self.threads // self.workers),
+            subwindows=subwindows,
+            progress=self._progress,
+        )
 
     @property
     def _running(self) -> Engine:

@@ -5,7 +5,7 @@ import numpy as np
 from eddyline.clock import earlier
 from eddyline.plan import Layout, Window
 
-__all__ = ["History"]
+__all__ = ["History", "window_starts"]
 
 EVERY_BIT = (1 << 64) - 1
 
@@ -49,13 +49,8 @@ class History:
 
     def window_starts(self, stops: np.ndarray, now: np.ndarray) -> np.ndarray:
         """Return, for arrivals that see the first ``stops`` tuples, where their window starts."""
-        if self.window.kind == "rows":
-            return np.maximum(stops - self.window.size, 0)
-        if self.window.kind == "time":
-            live = self.times[: self.count - self.base]
-            first = np.searchsorted(live, earlier(now, self.window.size), "left")
-            return np.minimum(self.base + first, stops)
-        return np.zeros_like(stops)
+        live = self.times[: self.count - self.base]
+        return window_starts(self.window, live, self.base, stops, now)
 
     def _make_room(self, more: int, keep_from: int) -> None:
         kept = self.count - keep_from
@@ -71,6 +66,32 @@ class History:
             setattr(self, name, new)
         self.base = keep_from
         self.common = np.bitwise_and.reduce(self.valid[:kept], initial=EVERY_BIT)
+
+
+def window_starts(
+    window: Window, times: np.ndarray, base: int, stops: np.ndarray, now: np.ndarray
+) -> np.ndarray:
+    """Return where the window of each arrival starts, as a sequence number.
+
+    Parameters
+    ----------
+    window : Window
+        Of the other side.
+    times : array
+        Times of the other side's tuples.
+    base : int
+        Sequence number of the first of these; what comes before it is too old for all arrivals.
+    stops : array
+        Tuples that came before each arrival.
+    now : array
+        Times of the arrivals.
+    """
+    if window.kind == "rows":
+        return np.maximum(stops - window.size, 0)
+    if window.kind == "time":
+        first = np.searchsorted(times, earlier(now, window.size), "left")
+        return np.minimum(base + first, stops)
+    return np.zeros_like(stops)
 
 
 def _places(layout: Layout) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import numpy as np
 from eddyline.build.native import compiled
 from eddyline.device import Tuples
 from eddyline.engine.access import Path, comparisons, has_flags
-from eddyline.engine.part import Part
+from eddyline.engine.part import Held, Part, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
 
@@ -44,7 +44,11 @@ def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
     for name, result, arguments in (
         ("open", pointer, [pointer, u64, u64, *failure]),
         ("close", None, [pointer]),
-        ("push", ctypes.c_int, [pointer, pointer, u64, pointer, pointer, *failure]),
+        ("push", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
+        ("load", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
+        ("pass", ctypes.c_int, [pointer, u64, u64, *failure]),
+        ("expire", None, [pointer, u64, u64]),
+        ("held", None, [pointer, pointer]),
         ("next", ctypes.c_int, [pointer, count, count, *failure]),
         ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
         ("ranges", ctypes.c_int, [pointer, count, count, *failure]),
@@ -90,7 +94,10 @@ class IndexedJoin:
     threads : int
         Cores to use.
     subwindows : int
-        Subwindows per window, or 0 to choose by the size of window and batches.
+        Subwindows per window, or per share of it; 0 to choose by the size of window and batches.
+    shares : int
+        Joins that each store a share of the tuples, this one included; 0 if this one stores all.
+        Those with a share look up batch by batch, also equalities and pairs of bands.
     """
 
     def __init__(
@@ -101,15 +108,18 @@ class IndexedJoin:
         engine: str = "bisort",
         threads: int = 1,
         subwindows: int = 0,
+        shares: int = 0,
     ):
         self._library = library()
         self._error = ctypes.create_string_buffer(MESSAGE)
         self._failure = (self._error, MESSAGE)
         self._paths = len(paths)
         self._ordered = plan.order.kind != "none"
+        if engine == "grid" and shares:
+            engine = "bisort"
         if engine == "grid":  # cells hold bounds, and these decide
             paths = [replace(one, residual=_undecided(one)) for one in paths]
-        spec = np.array(list(_description(plan, paths, engine, subwindows)), np.int64)
+        spec = np.array(list(_description(plan, paths, engine, subwindows, shares)), np.int64)
         self._handle = self._library.eddyline_join_open(
             spec.ctypes.data, len(spec), threads, *self._failure
         )
@@ -124,15 +134,26 @@ class IndexedJoin:
             self._library.eddyline_join_close(self._handle)
             self._handle = None
 
-    def push(self, tuples: Tuples) -> None:
-        sides = np.ascontiguousarray(tuples.sides, np.uint8)
-        r, s = np.ascontiguousarray(tuples.r), np.ascontiguousarray(tuples.s)
-        self._check(
-            self._library.eddyline_join_push(
-                self._handle, sides.ctypes.data, len(sides), r.ctypes.data, s.ctypes.data,
-                *self._failure,
-            )
-        )  # fmt: skip
+    def push(self, tuples: Tuples, stores: Stores | None = None) -> None:
+        self._enter(self._library.eddyline_join_push, tuples, stores)
+
+    def load(self, tuples: Tuples, stores: Stores) -> None:
+        self._enter(self._library.eddyline_join_load, tuples, stores)
+
+    def skip(self, r: int, s: int) -> None:
+        self._check(self._library.eddyline_join_pass(self._handle, r, s, *self._failure))
+
+    def expire(self, r: int, s: int) -> None:
+        self._library.eddyline_join_expire(self._handle, r, s)
+
+    def held(self) -> tuple[Held, Held]:
+        values = np.zeros(8, np.uint64)
+        self._library.eddyline_join_held(self._handle, values.ctypes.data)
+        r, s = (
+            Held(tuples, oldest, end, bool(full))
+            for tuples, oldest, end, full in values.reshape(2, 4).tolist()
+        )
+        return r, s
 
     def pull(self) -> Part | None:
         """Return the next part of the results, or None if all of them have been handed over."""
@@ -184,6 +205,12 @@ class IndexedJoin:
         ]
         return dict(zip(names + sides, map(int, values), strict=True))
 
+    def _enter(self, function: Callable[..., int], tuples: Tuples, stores: Stores | None) -> None:
+        arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s, *(stores or ()))]
+        places = [one.ctypes.data for one in arrays] + [None] * (4 - len(arrays))
+        sides = np.ascontiguousarray(tuples.sides, np.uint8)
+        self._check(function(self._handle, sides.ctypes.data, len(sides), *places, *self._failure))
+
     def _check(self, code: int) -> int:
         if code == -2:
             raise MemoryError("the join's windows or results do not fit")
@@ -192,7 +219,9 @@ class IndexedJoin:
         return code
 
 
-def _description(plan: Plan, paths: list[Path], engine: str, subwindows: int) -> Iterable[int]:
+def _description(
+    plan: Plan, paths: list[Path], engine: str, subwindows: int, shares: int
+) -> Iterable[int]:
     """Yield the numbers that ``Join`` in native/join.cpp reads."""
     tests = [test for path in paths for test in _tests(path)]
     kept: dict[str, set[int]] = {"r": set(), "s": set()}
@@ -212,6 +241,7 @@ def _description(plan: Plan, paths: list[Path], engine: str, subwindows: int) ->
     )
     yield ORDERS[plan.order.kind]
     yield subwindows
+    yield shares
     for side in "rs":
         layout, window = plan.layout(side), plan.window(side)
         dtype = np.dtype(layout.fields)

@@ -11,14 +11,14 @@ from eddyline.engine.nested_loop import program, scan, warm_up
 from eddyline.engine.part import Part
 from eddyline.plan import Plan
 
-__all__ = ["NestedLoopJoin"]
+__all__ = ["Batch", "NestedLoopJoin"]
 
 # Comparisons of one job: its output is allocated for the case that all of them match.
 JOB = 1 << 22
 
 
 @dataclass
-class _Batch:
+class Batch:
     """Pushed arrivals that wait for their turn, as the engine reads them.
 
     ``work`` adds up their comparisons; ``done`` of them have been scanned.
@@ -56,7 +56,7 @@ class NestedLoopJoin:
             program(plan, side, history.places)
             for side, history in zip("rs", self._histories, strict=True)
         )
-        self._batches: list[_Batch] = []
+        self._batches: list[Batch] = []
         self._closed = self._tuples = self._results = self._comparisons = 0
 
     def close(self) -> None:
@@ -64,18 +64,18 @@ class NestedLoopJoin:
             self._pool.shutdown(cancel_futures=True)
 
     def push(self, tuples: Tuples) -> None:
-        records = (tuples.r, tuples.s)
         batch = self._probes(tuples)
-        self._append(records)
-        now = np.empty(len(tuples), np.int64)
-        for side in (0, 1):
-            now[tuples.sides == side] = records[side]["time"]
+        self._append((tuples.r, tuples.s))
+        now = tuples.times
         for side in (0, 1):
             mine, other = tuples.sides == side, self._histories[1 - side]
             batch.starts[mine] = other.window_starts(batch.stops[mine], now[mine])
+        self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
         batch.work = np.cumsum(batch.stops - batch.starts)
         self._comparisons += int(batch.work[-1])
-        self._tuples += len(tuples)
+        self._tuples += len(batch.sides)
         self._batches.append(batch)
 
     def pull(self) -> Part | None:
@@ -113,13 +113,16 @@ class NestedLoopJoin:
 
     def _empty_windows(self) -> None:
         plan = self._plan
-        self._histories = (History(plan.r, plan.window_r), History(plan.s, plan.window_s))
+        self._histories: tuple[History, History] = (
+            History(plan.r, plan.window_r),
+            History(plan.s, plan.window_s),
+        )
 
-    def _probes(self, tuples: Tuples) -> _Batch:
+    def _probes(self, tuples: Tuples) -> Batch:
         """Lay out new tuples as the engine reads them: a column per word of either side."""
         count = len(tuples)
         words = max(len(self._plan.r.words), len(self._plan.s.words), 1)
-        batch = _Batch(
+        batch = Batch(
             sides=tuples.sides.astype(np.uint8),
             ids=np.empty(count, np.uint32),
             narrow=np.zeros((count, words), np.uint32),
@@ -140,6 +143,13 @@ class NestedLoopJoin:
         return batch
 
     def _append(self, records: tuple[np.ndarray, np.ndarray]) -> None:
+        oldest = self._oldest_needed()
+        for history, some, keep_from in zip(self._histories, records, oldest, strict=True):
+            history.append(some, keep_from=keep_from)
+
+    def _oldest_needed(self) -> list[int]:
+        """Return, of each side, the first tuple that a waiting or coming arrival may see."""
+        oldest = []
         for side, history in enumerate(self._histories):
             waiting = [
                 int(
@@ -153,10 +163,11 @@ class NestedLoopJoin:
             now = np.array(
                 [history.times[history.count - history.base - 1]] if history.count else [0]
             )
-            oldest = int(history.window_starts(np.array([history.count]), now)[0])
-            history.append(records[side], keep_from=min([oldest, *waiting]))
+            first = int(history.window_starts(np.array([history.count]), now)[0])
+            oldest.append(min([first, *waiting]))
+        return oldest
 
-    def _next_job(self, batch: _Batch) -> slice:
+    def _next_job(self, batch: Batch) -> slice:
         """Take arrivals whose comparisons add up to a job, at least one arrival."""
         before = batch.work[batch.done - 1] if batch.done else 0
         stop = int(np.searchsorted(batch.work, before + JOB, "right"))
@@ -164,7 +175,7 @@ class NestedLoopJoin:
         batch.done = job.stop
         return job
 
-    def _scan(self, batch: _Batch, job: slice) -> tuple[np.ndarray, ...]:
+    def _scan(self, batch: Batch, job: slice) -> tuple[np.ndarray, ...]:
         probes = tuple(
             getattr(batch, name)[job]
             for name in ("sides", "narrow", "wide", "valid", "starts", "stops")

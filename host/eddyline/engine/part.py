@@ -1,13 +1,16 @@
 """What engines hand over."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from eddyline.device import Tuples
 
-__all__ = ["Engine", "Part"]
+__all__ = ["Engine", "Held", "Part", "ShareEngine", "Stores"]
+
+# Whether to store each tuple of R, and of S: ones and zeros, in bytes.
+Stores = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,38 @@ class Engine(Protocol):
         """Return what was counted, among it ``tuples``, ``results`` and ``comparisons``."""
 
     def close(self) -> None: ...
+
+
+class Held(NamedTuple):
+    """What an engine holds of one side.
+
+    ``tuples`` it can find, the sequence number of the ``oldest`` and the one behind the newest
+    (``end``), both as whole subwindows have them, and whether the newest subwindow is ``full``.
+    """
+
+    tuples: int
+    oldest: int
+    end: int
+    full: bool
+
+
+class ShareEngine(Engine, Protocol):
+    """Joins every arrival with a share of the tuples: those that it was told to store.
+
+    Sequence numbers, windows and expiry are those of the whole stream.
+    """
+
+    def push(self, tuples: Tuples, stores: Stores | None = None) -> None:
+        """Take tuples, and store some of them: all, by default."""
+
+    def load(self, tuples: Tuples, stores: Stores) -> None:
+        """Store tuples whose results are known already. Only between batches."""
+
+    def skip(self, r: int, s: int) -> None:
+        """Let tuples pass that concern nothing that is stored here. Only between batches."""
+
+    def expire(self, r: int, s: int) -> None:
+        """Forget what is below these sequence numbers of R and S."""
+
+    def held(self) -> tuple[Held, Held]:
+        """Return what is held of R and of S."""

@@ -11,6 +11,11 @@ struct Batch {
     std::vector<u64> start[2], stop[2]; // partners, as sequence numbers of the other side
     u64 most_start[2];                  // of those
     i64 now = 0;                        // time of the last arrival
+    // Of a join that stores a share of its tuples: which, by place on the side. An arrival then
+    // meets only what is stored here.
+    bool shared = false;
+    std::vector<u8> stores[2];
+    u64 stored[2];                      // how many
 
     size_t size(int side) const { return arrival[side].size(); }
 };

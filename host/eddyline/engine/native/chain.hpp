@@ -61,7 +61,11 @@ template <class K> struct Subwindow {
     std::unique_ptr<Structure<K>> structure;
     Kind kind;
     Strips strips;
+    u64 tuples = 0;  // that were stored, also those that no lookup can find
 };
+
+// What a side stores of a batch: places count from `base`, the rest is about what is stored.
+struct Stored { u64 base, first, last, tuples; };
 
 template <class K> class Chain {
     static constexpr size_t SAMPLE = 2048, CHAINED = 12;
@@ -89,19 +93,20 @@ public:
     size_t target() const { return target_; }
     void set_target(size_t tuples) { target_ = std::max<size_t>(1, tuples); }
 
-    void insert(const Keys<K>& keys, u64 first, u64 last, const Columns& columns) {
-        if (subwindows.empty() || full(subwindows.back())) create(first, keys.items.size());
+    void insert(const Keys<K>& keys, const Stored& some, const Columns& columns) {
+        if (subwindows.empty() || full(subwindows.back())) create(some.first, keys.items.size());
         Subwindow<K>& open = subwindows.back();
-        open.last = last;
+        open.last = some.last;
+        open.tuples += some.tuples;
         const Items<K>& items = keys.items;
         scratch_.clear();
         scratch_.reserve(items.size());
         if (path_->strips()) {
             if (open.strips.reach.empty()) open.strips = make_strips(keys);
-            place(keys, open.strips, u32(first), scratch_, spread_);
+            place(keys, open.strips, u32(some.base), scratch_, spread_);
         } else {
             for (size_t i = 0; i < items.size(); i++)
-                scratch_.push(items.a[i], items.b[i], u32(first) + items.ref[i]);
+                scratch_.push(items.a[i], items.b[i], u32(some.base) + items.ref[i]);
         }
         open.structure->insert(scratch_);
         size_t step = std::max<size_t>(1, items.size() / 16);
@@ -173,7 +178,7 @@ public:
 
     // A structure that holds one batch, to be looked up by the other side's part of it.
     Subwindow<K> alone(const Keys<K>& keys) const {
-        Subwindow<K> one{0, 0, nullptr, kind, {}};
+        Subwindow<K> one{0, 0, nullptr, kind, {}, 0};
         bool hash = kind == Kind::hash;
         one.structure = hash ? make(Kind::hash, keys.items.size())
                              : std::make_unique<BiSort<K>>(path_->intervals(side_), 0, path_->complement);
@@ -187,6 +192,17 @@ public:
         place(keys, one.strips, 0, items, spread);
         one.structure->insert(items);
         return one;
+    }
+
+    // Tuples held, the oldest and behind the newest of their sequence numbers, whether the newest
+    // subwindow is full.
+    void held(u64* to) const {
+        to[0] = to[1] = to[2] = to[3] = 0;
+        if (subwindows.empty()) return;
+        for (const auto& one : subwindows) to[0] += one.structure->size();
+        to[1] = subwindows.front().first;
+        to[2] = subwindows.back().last;
+        to[3] = full(subwindows.back());
     }
 
     size_t bytes() const {
@@ -221,12 +237,12 @@ private:
     }
 
     bool full(const Subwindow<K>& one) const {
-        return !one.structure->recycles() && one.last - one.first >= target_;
+        return !one.structure->recycles() && one.tuples >= target_;
     }
 
     void create(u64 first, size_t batch) {
         size_t capacity = kind == Kind::hash ? batch : std::max(target_, batch);
-        subwindows.push_back({first, first, make(kind, capacity), kind, {}});
+        subwindows.push_back({first, first, make(kind, capacity), kind, {}, 0});
         subwindows.back().strips = strips_;
     }
 
@@ -291,6 +307,7 @@ private:
             into.structure->entries(all);
             one.structure->entries(all);
             into.last = one.last;
+            into.tuples += one.tuples;
             rebuild(into, all, columns);
             into.structure->seal();
             merged++;

@@ -73,6 +73,23 @@ public:
         count += n;
     }
 
+    // Let tuples pass that are neither stored here nor looked up: only their number is known. Their
+    // place is held as long as it has neighbours; times are then as early as they may be, so that
+    // they never keep a tuple behind them from expiring.
+    void pass(u64 n) {
+        if (ids.empty()) {
+            base = count += n;
+            young = std::max(young, base);
+            return;
+        }
+        for (u64 i = 0; i < n; i++) ids.push_back(ids.back() + 1);
+        if (timed) times.resize(ids.size(), times.back());
+        if (keeps_valid) valid.resize(ids.size());
+        for (size_t w = 0; w < kept.size(); w++)
+            if (kept[w]) words[w].resize(ids.size());
+        count += n;
+    }
+
     // Ids that follow each other need not be looked up.
     u32 id(u64 sequence) const {
         return consecutive ? first_id_ + u32(sequence) : ids[sequence - base];
@@ -92,11 +109,11 @@ public:
     // The first tuple that may still be asked for.
     u64 oldest() const { return base + dropped_; }
 
-    // Forget what is below a sequence number. Room is reclaimed when half of it is unused.
+    // Forget what is below a sequence number. Room is reclaimed when half of it, or all, is unused.
     void drop(u64 below) {
         below = std::min(below, count);
         if (below > base + dropped_) dropped_ = below - base;
-        if (dropped_ < 4096 || dropped_ < ids.size() / 2) return;
+        if (dropped_ < ids.size() && (dropped_ < 4096 || dropped_ < ids.size() / 2)) return;
         auto cut = [&](auto& column) {
             if (column.size()) column.erase(column.begin(), column.begin() + dropped_);
         };
@@ -105,6 +122,7 @@ public:
         cut(valid);
         for (auto& column : words) cut(column);
         base += dropped_;
+        young = std::max(young, base);
         dropped_ = 0;
     }
 

@@ -39,7 +39,8 @@ class Join {
     std::vector<std::unique_ptr<Lookup>> lookups_;
     std::unique_ptr<ByArrival> by_arrival_;  // instead of lookups, for an equality alone
     bool grouped_, inner_;
-    size_t subwindows_;  // per window, or 0 to choose
+    size_t subwindows_;  // per window or share of it, or 0 to choose
+    size_t shares_;      // joins that each store a share of the tuples, or 0 if this one stores all
     Pool pool_;
     std::deque<Batch> waiting_;
     Batch batch_;
@@ -67,6 +68,7 @@ public:
         grouped_ = order > 0;
         inner_ = order == 2;
         subwindows_ = in.next();
+        shares_ = in.next();
         for (Columns& side : columns_) {
             side.layout.stride = in.next();
             side.window.kind = in.next();
@@ -82,17 +84,65 @@ public:
             side.words.resize(words);
         }
         i64 paths = in.next();
-        for (i64 i = 0; i < paths; i++) read_path(in, paths == 1);
+        for (i64 i = 0; i < paths; i++) read_path(in, paths == 1 && !shares_);
     }
 
-    void push(const u8* sides, size_t n, const u8* r, const u8* s) {
+    // Take arrivals. All of them are looked up; where `stores` tells of a side's tuples, those with a
+    // zero are not stored, and meet nobody who comes later.
+    void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
+        waiting_.push_back(batch_of(sides, n, r, s, stores));
+    }
+
+    // Store tuples without looking anything up, as if they had come and gone through earlier.
+    void load(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
+        if (open_ || !waiting_.empty()) throw std::runtime_error("tuples are loaded between batches");
+        batch_ = batch_of(sides, n, r, s, stores);
+        enter();
+        bool any = false;
+        for (Columns& side : columns_)
+            if (side.timed && side.times.size()) {
+                batch_.now = any ? std::max(batch_.now, side.times.back()) : side.times.back();
+                any = true;
+            }
+        prepare();
+        end();
+    }
+
+    // Let tuples pass of which nothing is to be known but their number.
+    void pass(u64 r, u64 s) {
+        if (open_ || !waiting_.empty()) throw std::runtime_error("tuples pass between batches");
+        columns_[0].pass(r);
+        columns_[1].pass(s);
+    }
+
+    // Forget what is below a sequence number, though no arrival has shown that it is too old.
+    void expire(u64 r, u64 s) {
+        u64 below[2] = {r, s};
+        for (int side : {0, 1}) {
+            for (auto& lookup : lookups_) lookup->expire(side, below[side]);
+            columns_[side].drop(below[side]);
+        }
+    }
+
+private:
+    Batch batch_of(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         Batch batch;
         batch.sides.assign(sides, sides + n);
         size_t s_count = std::accumulate(sides, sides + n, size_t(0));
         batch.records[0].assign(r, r + (n - s_count) * columns_[0].layout.stride);
         batch.records[1].assign(s, s + s_count * columns_[1].layout.stride);
-        waiting_.push_back(std::move(batch));
+        size_t counts[2] = {n - s_count, s_count};
+        batch.shared = stores[0];
+        for (int side : {0, 1}) {
+            batch.stored[side] = counts[side];
+            if (!batch.shared) continue;
+            batch.stores[side].assign(stores[side], stores[side] + counts[side]);
+            batch.stored[side] = std::count(batch.stores[side].begin(), batch.stores[side].end(), 1);
+        }
+        return batch;
     }
+
+public:
 
     // Get the next part of the results ready. Returns false if there is none; else sets how many
     // pairs there are at the most, and how many arrivals they belong to (0 without order).
@@ -188,6 +238,9 @@ public:
     void set_kind(int kind) { for (auto& lookup : lookups_) lookup->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
+    // Of each side: tuples held, the oldest and behind the newest, whether the newest subwindow is full.
+    void held(u64* to) const { lookups_[0]->held(to); }
+
     // Tuples, pairs, candidates, bytes, then six numbers for each side of each lookup.
     void report(u64* to) const {
         u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
@@ -246,11 +299,8 @@ private:
         return std::make_unique<GridOf<u64, D>>(std::move(path));
     }
 
-    void begin() {
-        batch_ = std::move(waiting_.front());
-        waiting_.pop_front();
-        size_t n = batch_.sides.size();
-        size_t place[2] = {0, 0};
+    // Give a batch its sequence numbers.
+    void enter() {
         for (int side : {0, 1}) {
             batch_.first[side] = columns_[side].count;
             columns_[side].append(batch_.records[side].data(),
@@ -263,7 +313,24 @@ private:
             batch_.start[side].resize(count);
             batch_.stop[side].resize(count);
         }
-        for (size_t i = 0; i < n; i++) {
+        size_t n = batch_.sides.size();
+        arrivals_ += n;
+        batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
+    }
+
+    void prepare() {
+        pool_.run(2 * lookups_.size(), [&](size_t i) {
+            int side = i & 1;
+            lookups_[i / 2]->prepare(batch_, columns_[side].layout, side);
+        });
+    }
+
+    void begin() {
+        batch_ = std::move(waiting_.front());
+        waiting_.pop_front();
+        enter();
+        size_t place[2] = {0, 0};
+        for (size_t i = 0; i < batch_.sides.size(); i++) {
             int side = batch_.sides[i], other = 1 - side;
             size_t mine = place[side]++;
             u64 stop = batch_.first[other] + place[other];
@@ -276,15 +343,10 @@ private:
             batch_.most_start[side] = std::max(batch_.most_start[side], start);
             batch_.now = now;
         }
-        arrivals_ += n;
-        batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
-        pool_.run(2 * lookups_.size(), [&](size_t i) {
-            int side = i & 1;
-            lookups_[i / 2]->prepare(batch_, columns_[side].layout, side);
-        });
+        prepare();
         candidates_.clear();
         for (auto& lookup : lookups_) {
-            size_t tasks = lookup->tasks(pool_.size());
+            size_t tasks = lookup->tasks(batch_, pool_.size());
             pool_.run(tasks, [&](size_t i) { lookup->probe(batch_, i); });
             lookup->collect(batch_, candidates_);
         }
@@ -323,6 +385,7 @@ private:
         u64 seen = columns.count - columns_[side].start(columns.count, batch_.now);
         bool counted = columns.window.kind == 0;
         u64 tuples = counted ? columns.window.size : std::max<u64>(seen, 4 * LEAST);
+        if (shares_) tuples = (tuples + shares_ - 1) / shares_;
         size_t n = subwindows_;
         if (!n) {
             bool strips = false, sorts = false;
@@ -344,7 +407,7 @@ private:
         for (const auto& some : candidates_)
             for (const Record& one : some.records) {
                 load_[batch_.arrival[some.side][one.probe]] += one.end - one.begin;
-                if (some.within)
+                if (some.within && !some.later)
                     for (u32 i = one.begin; i < one.end; i++)
                         load_[batch_.arrival[1][some.refs[i]]]++;
             }
@@ -469,6 +532,13 @@ private:
             u32 when = batch.arrival[me][probe];
             for (u32 i = begin; i < end; i++) {
                 u32 ref = some.refs[i];
+                if (some.within && some.later) {
+                    u64 theirs = batch.first[1 - me] + ref;
+                    if (batch.arrival[1 - me][ref] > when || theirs < start) continue;
+                    if (me == 0) add(mine, theirs, when, 0);
+                    else add(theirs, mine, when, 1);
+                    continue;
+                }
                 if (some.within) {  // only ever looked up by R
                     u64 theirs = batch.first[1] + ref;
                     u32 then = batch.arrival[1][ref];
@@ -624,9 +694,22 @@ EXPORT Join* eddyline_join_open(const i64* spec, u64 n, u64 threads, char* error
     return join;
 }
 EXPORT void eddyline_join_close(Join* join) { delete join; }
-EXPORT int eddyline_join_push(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, char* error, u64 size) {
-    return guarded(error, size, [&] { join->push(sides, n, r, s); return 0; });
+// Without `stores_r` and `stores_s`, every tuple is stored.
+EXPORT int eddyline_join_push(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, const u8* stores_r,
+                              const u8* stores_s, char* error, u64 size) {
+    const u8* stores[2] = {stores_r, stores_s};
+    return guarded(error, size, [&] { join->push(sides, n, r, s, stores); return 0; });
 }
+EXPORT int eddyline_join_load(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, const u8* stores_r,
+                              const u8* stores_s, char* error, u64 size) {
+    const u8* stores[2] = {stores_r, stores_s};
+    return guarded(error, size, [&] { join->load(sides, n, r, s, stores); return 0; });
+}
+EXPORT int eddyline_join_pass(Join* join, u64 r, u64 s, char* error, u64 size) {
+    return guarded(error, size, [&] { join->pass(r, s); return 0; });
+}
+EXPORT void eddyline_join_expire(Join* join, u64 r, u64 s) { join->expire(r, s); }
+EXPORT void eddyline_join_held(const Join* join, u64* to) { join->held(to); }
 EXPORT int eddyline_join_next(Join* join, u64* most, u64* arrivals, char* error, u64 size) {
     return guarded(error, size, [&] { return int(join->next(most, arrivals)); });
 }

@@ -15,6 +15,7 @@ struct Candidates {
     u64 base;               // refs are the low bits of sequence numbers from here on
     int side;               // which looked up
     bool within;            // both are of the batch: refs are places
+    bool later;             // of those, only the one that looked up may be the later
     bool old;               // some may have left the window
 };
 
@@ -24,7 +25,7 @@ public:
     explicit Lookup(Path&& p) : path(std::move(p)) {}
     virtual ~Lookup() = default;
     virtual void prepare(const Batch&, const Layout&, int side) = 0;
-    virtual size_t tasks(size_t threads) = 0;
+    virtual size_t tasks(const Batch&, size_t threads) = 0;
     virtual void probe(const Batch&, size_t task) = 0;
     virtual void collect(const Batch&, std::vector<Candidates>&) = 0;
     virtual void insert(const Batch&, int side, const Columns&) = 0;
@@ -35,6 +36,7 @@ public:
     virtual void clear() = 0;
     virtual size_t bytes() const = 0;
     virtual void report(u64*) const = 0;
+    virtual void held(u64*) const = 0;
     u64 examined = 0;
 };
 
@@ -43,9 +45,9 @@ template <class K> class LookupOf final : public Lookup {
     struct Space { Found found; Items<K> items; Spread<K> spread; };
 
     Chain<K> chains_[2];
-    Keys<K> keys_[2];
+    Keys<K> keys_[2], shares_[2];  // all of the batch, and what is stored of it
     Sorter<K> sorters_[2];
-    Subwindow<K> alone_;
+    Subwindow<K> alone_[2];        // what a side stores of the batch
     std::vector<Task> tasks_;
     std::vector<Space> spaces_;
 
@@ -55,6 +57,9 @@ public:
     void prepare(const Batch& batch, const Layout& layout, int side) override {
         Keys<K>& keys = keys_[side];
         keys.items.clear();
+        shares_[side].items.clear();
+        // Nothing is stored, and there is nothing to look up.
+        if (batch.shared && !batch.stored[0] && !batch.stored[1] && chains_[1 - side].subwindows.empty()) return;
         size_t n = batch.size(side);
         if (path.strips()) {
             keys.x_low.resize(n);
@@ -82,9 +87,10 @@ public:
             keys.items.push(K(a), K(b), u32(i));
         }
         if (sorted()) sorters_[side].sort(keys.items);
+        if (batch.stored[side] && batch.shared) keep(keys, batch.stores[side], shares_[side]);
     }
 
-    size_t tasks(size_t threads) override {
+    size_t tasks(const Batch& batch, size_t threads) override {
         tasks_.clear();
         for (int side : {0, 1}) {
             chains_[1 - side].note_lookups(keys_[side]);
@@ -94,10 +100,13 @@ public:
                 for (size_t part = 0; part < parts; part++)
                     tasks_.push_back({side, int(w), n * part / parts, n * (part + 1) / parts});
         }
-        size_t r = keys_[0].items.size(), s = keys_[1].items.size();
-        if (r && s) {
-            alone_ = chains_[1].alone(keys_[1]);
-            tasks_.push_back({0, -1, 0, r});
+        // One lookup finds all pairs of a batch; of a share, each side finds what came before it.
+        for (int side : {0, 1}) {
+            size_t n = keys_[side].items.size();
+            const Keys<K>& others = own(batch, 1 - side);
+            if (!n || others.items.size() == 0 || (side && !batch.shared)) continue;
+            alone_[1 - side] = chains_[1 - side].alone(others);
+            tasks_.push_back({side, -1, 0, n});
         }
         if (spaces_.size() < tasks_.size()) spaces_.resize(tasks_.size());
         return tasks_.size();
@@ -108,7 +117,7 @@ public:
         Space& space = spaces_[number];
         space.found.clear();
         const Chain<K>& chain = chains_[1 - task.side];
-        const Subwindow<K>& one = task.subwindow < 0 ? alone_ : chain.subwindows[task.subwindow];
+        const Subwindow<K>& one = task.subwindow < 0 ? alone_[1 - task.side] : chain.subwindows[task.subwindow];
         chain.probe(one, keys_[task.side], task.from, task.to, space.found, space.items, space.spread);
     }
 
@@ -118,22 +127,29 @@ public:
             Found& found = spaces_[i].found;
             examined += found.examined;
             bool within = task.subwindow < 0;
-            const Subwindow<K>& one = within ? alone_ : chains_[1 - task.side].subwindows[task.subwindow];
+            const Subwindow<K>& one = within ? alone_[1 - task.side] : chains_[1 - task.side].subwindows[task.subwindow];
+            bool later = batch.shared;
             bool old = within || one.first < batch.most_start[task.side];
             for (const Record& r : found.ranges) examined += r.end - r.begin;
             if (found.ranges.size())
-                all.push_back({this, std::move(found.ranges), {}, one.structure->refs(), one.first, task.side, within, old});
+                all.push_back({this, std::move(found.ranges), {}, one.structure->refs(), one.first, task.side, within, later, old});
             if (found.copies.size()) {
-                all.push_back({this, std::move(found.copies), std::move(found.copied), nullptr, one.first, task.side, within, old});
+                all.push_back({this, std::move(found.copies), std::move(found.copied), nullptr, one.first, task.side, within, later, old});
                 all.back().refs = all.back().own.data();
             }
         }
     }
 
     void insert(const Batch& batch, int side, const Columns& columns) override {
-        if (!batch.size(side)) return;
-        u64 first = batch.first[side], last = first + batch.size(side);
-        chains_[side].insert(keys_[side], first, last, columns);
+        if (!batch.stored[side]) return;
+        u64 base = batch.first[side];
+        Stored some{base, base, base + batch.size(side), batch.stored[side]};
+        if (batch.shared) {
+            const auto& stores = batch.stores[side];
+            some.first += std::find(stores.begin(), stores.end(), 1) - stores.begin();
+            some.last -= std::find(stores.rbegin(), stores.rend(), 1) - stores.rbegin();
+        }
+        chains_[side].insert(own(batch, side), some, columns);
     }
 
     void expire(int side, u64 below) override { chains_[side].expire(below); }
@@ -153,8 +169,20 @@ public:
         }
     }
 
+    void held(u64* to) const override { for (const auto& chain : chains_) { chain.held(to); to += 4; } }
+
 private:
     bool sorted() const { return chains_[0].kind != Kind::hash; }
+    const Keys<K>& own(const Batch& batch, int side) const {
+        return batch.shared ? shares_[side] : keys_[side];
+    }
+
+    static void keep(const Keys<K>& keys, const std::vector<u8>& stores, Keys<K>& kept) {
+        for (size_t i = 0; i < keys.items.size(); i++)
+            if (stores[keys.items.ref[i]]) kept.items.push(keys.items.a[i], keys.items.b[i], keys.items.ref[i]);
+        kept.x_low = keys.x_low;
+        kept.x_high = keys.x_high;
+    }
 };
 
 }  // namespace eddyline

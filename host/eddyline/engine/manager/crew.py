@@ -1,0 +1,120 @@
+"""The worker processes: start them, listen to them, notice when one has ended, replace it."""
+
+import itertools
+import logging
+import select
+import socket
+import subprocess
+import sys
+import weakref
+
+from eddyline.engine.manager.link import Link, Message
+
+__all__ = ["Crew"]
+
+logger = logging.getLogger(__name__)
+
+
+class Crew:
+    """Processes that wait for orders, each at the end of a link.
+
+    They end with this process, however it ends: their links close. A crew can serve one join after
+    the other.
+
+    Parameters
+    ----------
+    count : int
+        How many there are, at places from 0 on.
+
+    Members
+    -------
+    numbers : iterator of int
+        Numbers for batches: no two are the same, so an answer to an earlier join is known as such.
+    """
+
+    def __init__(self, count: int):
+        if count < 1:
+            raise ValueError(f"a crew needs at least 1 worker, not {count}")
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._links: list[Link] = []
+        self.numbers = itertools.count()
+        self._end = weakref.finalize(self, _end, self._processes, self._links)
+        for _ in range(count):
+            process, link = _start()
+            self._processes.append(process)
+            self._links.append(link)
+        logger.info("started %d workers: %s", count, self.pids)
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    def close(self) -> None:
+        """End the workers; doing so again is harmless."""
+        self._end()
+
+    def send(self, place: int, message: Message, fd: int | None = None) -> None:
+        """Send a message to a worker.
+
+        Raises
+        ------
+        Gone
+            If it has ended.
+        """
+        self._links[place].send(message, fd)
+
+    def listen(self, patience: float | None = 0) -> list[int]:
+        """Wait for messages, so many seconds or for ever; return the places that have some.
+
+        A worker that has ended has one, too: receiving it raises ``Gone``.
+        """
+        poll = select.poll()
+        places = {}
+        for place, link in enumerate(self._links):
+            poll.register(link, select.POLLIN)
+            places[link.fileno()] = place
+        ready = poll.poll(None if patience is None else 1000 * patience)
+        return [places[fd] for fd, _ in ready]
+
+    def receive(self, place: int) -> tuple[Message, int | None]:
+        """Return the next message of a worker, and the descriptor that came with it.
+
+        Raises
+        ------
+        Gone
+            If it has ended, and all of its messages have been received.
+        """
+        return self._links[place].receive()
+
+    def replace(self, place: int) -> None:
+        """Start another worker where one has ended."""
+        self._links[place].close()
+        old = self._processes[place]
+        old.kill()
+        status = old.wait()
+        logger.warning("worker %d (process %d) has ended: status %d", place, old.pid, status)
+        self._processes[place], self._links[place] = _start()
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Link]:
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "eddyline.engine.manager.worker", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            process_group=0,  # an interrupt is for this process, which then ends them
+        )
+    return process, Link(mine)
+
+
+def _end(processes: list[subprocess.Popen[bytes]], links: list[Link]) -> None:
+    for link in links:
+        link.close()
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.wait()

@@ -1,0 +1,387 @@
+"""The manager: an engine whose work is done by worker processes."""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.device import Tuples
+from eddyline.engine.choice import choose
+from eddyline.engine.manager.collector import Collector
+from eddyline.engine.manager.crew import Crew
+from eddyline.engine.manager.link import Gone, Message
+from eddyline.engine.manager.mirror import Mirror
+from eddyline.engine.manager.output import Piece, in_order
+from eddyline.engine.manager.sharing import SUBWINDOWS, Sharing, sharing
+from eddyline.engine.part import Held, Part
+from eddyline.errors import DeviceError
+from eddyline.plan import Plan
+
+__all__ = ["ManagedJoin", "Status"]
+
+BATCH = 1 << 14  # arrivals of a batch, at the most
+# Batches that workers have at a time: one to work on, one to find when they have done it.
+DEPTH = 2
+# Pairs of a batch for which there should be room; where arrivals have many, batches get smaller.
+PAIRS = 1 << 22
+# Times that a worker may end over one batch. A batch that kills every worker must not be retried
+# for ever.
+ATTEMPTS = 5
+NOTHING = np.empty(0, np.int64)
+
+
+@dataclass
+class Status:
+    """What a worker said of itself with its last results.
+
+    ``comparisons`` are all that were done at its place.
+    """
+
+    comparisons: int = 0
+    held: tuple[Held, Held] = (Held(0, 0, 0, False), Held(0, 0, 0, False))
+
+
+@dataclass
+class _Batch:
+    """A batch that workers have: what it consists of, who has not answered, and what came in.
+
+    ``live`` are the oldest tuples of R and S that an arrival after this batch may see.
+    """
+
+    order: Message
+    arrivals: int
+    starts: np.ndarray
+    stops: np.ndarray
+    live: tuple[int, int]
+    awaited: set[int] = field(default_factory=set)
+    pieces: dict[int, list[Piece]] = field(default_factory=dict)
+
+
+@dataclass
+class _Place:
+    """What the manager knows of the worker at a place, whichever process that is.
+
+    ``newest`` are sequence numbers of the newest tuples that were given to it, -1 if there are
+    none; ``moves`` the segments that it reads; ``before`` comparisons of its predecessors.
+    """
+
+    newest: list[int] = field(default_factory=lambda: [-1, -1])
+    moves: dict[str, int] = field(default_factory=dict)
+    before: int = 0
+    attempts: int = 0
+    status: Status = field(default_factory=Status)
+
+
+class ManagedJoin:
+    """A join that worker processes share (PanJoin, section III-A).
+
+    Arrivals are collected in batches. Each tuple is stored by one worker, and a batch goes to the
+    workers that store some of it or hold something to compare it with; the others only learn,
+    later, how many tuples have passed. A batch's results are handed over when every one of these
+    workers has answered: straight as they come, or merged if the plan asks for an order. When a
+    worker dies, another takes its place, stores what that had stored, and does again what was not
+    answered; so every pair is handed over exactly once. A death is noticed at once while the
+    manager waits, and otherwise at its next call.
+
+    An :class:`eddyline.engine.part.Engine`, and a context manager.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to join.
+    workers : int
+        Processes.
+    share : str or Sharing
+        Who stores what: ``subwindows`` or ``tuples``, both round robin.
+    engine : str
+        How a worker searches its share; see :func:`eddyline.engine.choice.choose`.
+    threads : int
+        Threads of each worker.
+    subwindows : int
+        Subwindows per window, over all workers; 0 to choose.
+    batch : int
+        A batch is closed when it has so many arrivals.
+    linger : float
+        A batch is closed by the first ``pull`` so many seconds after its first arrival.
+    crew : Crew, optional
+        Workers to use; they are not ended with the join.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        workers: int = 2,
+        share: str | Sharing = "subwindows",
+        engine: str = "auto",
+        threads: int = 1,
+        subwindows: int = 0,
+        batch: int = BATCH,
+        linger: float = 0,
+        crew: Crew | None = None,
+        progress: Callable[[str], None] | None = None,
+    ):
+        self._collector = Collector(batch, linger)
+        choice = choose(plan, engine)
+        if choice.paths is not None:
+            from eddyline.engine.indexed import library
+
+            library(progress)  # one process compiles it, not all of them
+        self._plan = plan
+        self._own = None if crew else Crew(workers)
+        self._crew = crew or self._own
+        self._places = [_Place() for _ in range(len(self.crew))]
+        each = -(-subwindows // len(self.crew))
+        if share == "subwindows":
+            each = each or SUBWINDOWS
+        if isinstance(share, str):
+            share = sharing(share, plan, len(self.crew), each)
+        self._sharing = share
+        self._configuration = {
+            "do": "configure",
+            "plan": plan.to_json(),
+            "engine": choice.engine,
+            "threads": threads,
+            "subwindows": each,
+            "shares": len(self.crew),
+        }
+        self._ordered = plan.order.kind != "none"
+        self._mirror = Mirror(plan)
+        self._live = (0, 0)
+        self._ending = False
+        self._flight: deque[_Batch] = deque()
+        self._ready: deque[Part] = deque()
+        self._dead: set[int] = set()
+        self._batches = self._closed = self._tuples = self._results = self._restarts = 0
+        for place in range(len(self.crew)):
+            self._tell(place, {**self._configuration, "place": place})
+        self._mend()
+
+    def __enter__(self) -> "ManagedJoin":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers and let shared memory go; doing so again is harmless."""
+        if self._own:
+            self._own.close()
+        self._mirror.close()
+        self._crew = None
+
+    @property
+    def crew(self) -> Crew:
+        if self._crew is None:
+            raise DeviceError("this join is closed; start another one")
+        return self._crew
+
+    def push(self, tuples: Tuples) -> None:
+        self._listen(0)
+        self._ending = False
+        self._collector.add(tuples)
+        self._tuples += len(tuples)
+        self._send_full()
+
+    def pull(self) -> Part | None:
+        """Return the next part of the results, or None if no batch is closed and unanswered."""
+        while True:
+            if self._ready:
+                return self._ready.popleft()
+            if not self._flight and (self._collector.due() or (self._ending and self._collector)):
+                self._send(self._collector.take())
+            if not self._flight:
+                self._listen(0)
+                return None
+            self._listen(None)
+
+    def end(self) -> None:
+        """Say that nothing more comes for now: the next ``pull`` closes the last batch."""
+        self._ending = True
+
+    def flush(self) -> None:
+        while self._flight:
+            self._listen(None)
+        self._collector.clear()
+        self._ready.clear()
+        self._mirror.clear()
+        self._sharing.reset()
+        self._live = (0, 0)
+        for place in range(len(self.crew)):
+            self._places[place].newest = [-1, -1]
+            self._tell(place, {"do": "flush"})
+        self._mend()
+
+    def report(self) -> dict[str, int]:
+        self._listen(0)
+        done = [place.status.comparisons for place in self._places]
+        return {
+            "tuples": self._tuples,
+            "results": self._results,
+            "comparisons": sum(done),
+            **{f"comparisons_{place}": count for place, count in enumerate(done)},
+            "batches": self._batches,
+            "restarts": self._restarts,
+        }
+
+    def status(self) -> list[Status]:
+        """Return what each worker said of itself with its last results."""
+        return [place.status for place in self._places]
+
+    # Collecting, preprocessing, sending.
+
+    def _send_full(self) -> None:
+        """Send batches that are full while workers want more."""
+        while self._collector.full() and len(self._flight) < DEPTH:
+            self._send(self._collector.take())
+
+    def _send(self, tuples: Tuples) -> None:
+        """Decide who stores a batch, and send it to those whom it concerns."""
+        mirror, first = self._mirror, self._mirror.counts
+        owners = self._sharing.owners(tuples, first)
+        mirror.append(tuples, owners)
+        counts = (len(tuples.r), len(tuples.s))
+        order: Message = {
+            "do": "join",
+            "batch": next(self.crew.numbers),
+            "sides": (mirror.order.count - len(tuples), mirror.order.count),
+            "r": (first[0], mirror.counts[0]),
+            "s": (first[1], mirror.counts[1]),
+        }
+        last = (tuples.r, tuples.s)[tuples.sides[-1]][-1]
+        starts, stops = mirror.partners(tuples) if self._ordered else (NOTHING, NOTHING)
+        live = mirror.oldest_live(int(last["time"]))
+        batch = _Batch(order, len(tuples), starts, stops, live)
+        self._batches += 1
+        self._flight.append(batch)
+        for number, place in enumerate(self._places):
+            holds = [
+                newest >= oldest for newest, oldest in zip(place.newest, self._live, strict=True)
+            ]
+            stored = [np.flatnonzero(whose == number) for whose in owners]
+            for side in (0, 1):
+                if len(stored[side]):
+                    place.newest[side] = first[side] + int(stored[side][-1])
+            probes = any(counts[side] and holds[1 - side] for side in (0, 1))
+            if probes or any(map(len, stored)):
+                batch.awaited.add(number)
+                self._tell(number, order)
+            elif any(held and place.newest[side] < live[side] for side, held in enumerate(holds)):
+                self._tell(number, {"do": "expire", "r": live[0], "s": live[1]})
+        self._live = live
+        self._mend()
+        self._complete()
+
+    def _tell(self, number: int, message: Message) -> None:
+        """Send a message to a worker, after the whereabouts of what it may have to read."""
+        place = self._places[number]
+        try:
+            for name, array in self._mirror.arrays():
+                if place.moves.get(name) != array.moves and message["do"] in ("join", "load"):
+                    self.crew.send(
+                        number, {"do": "share", "name": name, "base": array.base}, array.fd
+                    )
+                    place.moves[name] = array.moves
+            self.crew.send(number, message)
+        except Gone:
+            self._dead.add(number)
+
+    # Feedback.
+
+    def _listen(self, patience: float | None) -> None:
+        """Take in what workers say; wait for it, so many seconds or for ever."""
+        for number in self.crew.listen(patience):
+            try:
+                message, fd = self.crew.receive(number)
+            except Gone:
+                self._dead.add(number)
+                continue
+            self._hear(number, message, fd)
+        self._mend()
+        self._complete()
+
+    def _hear(self, number: int, message: Message, fd: int | None) -> None:
+        if message["say"] == "failed":
+            self.close()
+            raise DeviceError(f"worker {number} failed:\n{message['text']}")
+        mine = [batch for batch in self._flight if batch.order["batch"] == message["batch"]]
+        if not mine:  # of an earlier join
+            if fd is not None:
+                os.close(fd)
+        elif message["say"] == "part":
+            assert fd is not None
+            piece = Piece.read(fd, message["pairs"], message["ends"])
+            mine[0].pieces.setdefault(number, []).append(piece)
+        else:
+            mine[0].awaited.remove(number)
+            place = self._places[number]
+            r, s = (Held(*side) for side in message["held"])
+            place.status = Status(place.before + message["comparisons"], (r, s))
+            place.attempts = 0
+
+    def _complete(self) -> None:
+        """Hand over batches that every worker has answered, in order."""
+        while self._flight and not self._flight[0].awaited:
+            batch = self._flight.popleft()
+            self._closed += batch.arrivals
+            workers = [batch.pieces[number] for number in sorted(batch.pieces)]
+            parts = self._parts(batch, workers)
+            self._ready.extend(parts)
+            pairs = sum(len(part.r_id) for part in parts)
+            self._results += pairs
+            fitting = PAIRS * batch.arrivals // max(pairs, 1)
+            self._collector.limit = max(1, min(fitting, self._collector.most))
+            for side, oldest in zip(self._mirror.sides, batch.live, strict=True):
+                side.forget(oldest)
+            self._mirror.order.forget(batch.order["sides"][1])
+            self._send_full()
+
+    def _parts(self, batch: _Batch, workers: list[list[Piece]]) -> list[Part]:
+        if self._ordered:
+            one = in_order(workers, batch.arrivals)
+            return [
+                Part(one.r_id, one.s_id, one.at, one.ends, batch.starts, batch.stops, self._closed)
+            ]
+        pieces = [piece for some in workers for piece in some]
+        before = self._closed - batch.arrivals
+        nothing = np.empty(0, np.uint32)
+        parts = [
+            Part(one.r_id, one.s_id, NOTHING, NOTHING, NOTHING, NOTHING, before) for one in pieces
+        ]
+        last = parts.pop() if parts else None
+        r_id, s_id = (last.r_id, last.s_id) if last else (nothing, nothing)
+        return [*parts, Part(r_id, s_id, NOTHING, NOTHING, NOTHING, NOTHING, self._closed)]
+
+    # Recovery.
+
+    def _mend(self) -> None:
+        """Let other workers take the places of those that have ended."""
+        while self._dead:
+            self._replace(self._dead.pop())
+
+    def _replace(self, number: int) -> None:
+        with suppress(Gone):
+            while True:  # what it said before it ended
+                self._hear(number, *self.crew.receive(number))
+        place = self._places[number]
+        again = [batch for batch in self._flight if number in batch.awaited]
+        place.attempts += bool(again)
+        if place.attempts > ATTEMPTS:
+            self.close()
+            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times over the same batch")
+        self._restarts += 1
+        self.crew.replace(number)
+        place.moves = {}
+        place.before = place.status.comparisons
+        for batch in again:
+            batch.pieces.pop(number, None)
+        # What it had stored before the first batch that it does again.
+        upto = (again[0].order["r"][0], again[0].order["s"][0]) if again else self._mirror.counts
+        kept = [side.kept for side in self._mirror.sides]
+        self._tell(number, {**self._configuration, "place": number})
+        self._tell(number, {"do": "load", "r": (kept[0], upto[0]), "s": (kept[1], upto[1])})
+        for batch in again:
+            self._tell(number, batch.order)

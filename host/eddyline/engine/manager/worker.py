@@ -1,0 +1,180 @@
+"""A worker process: stores a share of both windows, and joins arrivals with it.
+
+Started by :class:`eddyline.engine.manager.crew.Crew`. It ends when its link closes, which happens
+at the latest when the manager's process ends.
+"""
+
+import os
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from eddyline.device import Tuples
+from eddyline.engine.choice import choose
+from eddyline.engine.manager.link import Gone, Link
+from eddyline.engine.manager.shared import SharedView, sent
+from eddyline.engine.manager.sharing import OWNER
+from eddyline.engine.part import Part, ShareEngine, Stores
+from eddyline.plan import Plan
+
+__all__ = ["main"]
+
+Range = tuple[int, int]
+
+# Pairs that are sent together; fewer only at the end of a batch.
+TOGETHER = 1 << 20
+
+
+class Worker:
+    """Does what it is told, one message after the other.
+
+    Each method is an order, and is called with what came in the message.
+    """
+
+    def __init__(self, link: Link):
+        self._link = link
+        self._engine: ShareEngine | None = None
+        self._views: dict[str, SharedView]
+        self._passed = [0, 0]
+
+    def run(self) -> None:
+        """Work until the link closes."""
+        orders = {
+            order.__name__: order
+            for order in (self.configure, self.share, self.load, self.join, self.expire, self.flush)
+        }
+        while True:
+            message, fd = self._link.receive()
+            order: Any = orders[message.pop("do")]
+            order(**message) if fd is None else order(**message, fd=fd)
+
+    def configure(
+        self, plan: str, engine: str, threads: int, subwindows: int, shares: int, place: int
+    ) -> None:
+        """Get ready for a plan, with empty windows."""
+        if self._engine:
+            self._engine.close()
+        query = Plan.from_json(plan)
+        choice = choose(query, engine)
+        self._place = place
+        self._ordered = query.order.kind != "none"
+        self._dtypes = {
+            "r": np.dtype(query.r.fields),
+            "s": np.dtype(query.s.fields),
+            "r_owners": OWNER,
+            "s_owners": OWNER,
+            "sides": np.dtype(np.uint8),
+        }
+        self._views = {}
+        self._passed = [0, 0]
+        if choice.paths is None:
+            from eddyline.engine.nested_share import NestedLoopShare
+
+            self._engine = NestedLoopShare(query, threads=threads)
+            return
+        from eddyline.engine.indexed import IndexedJoin
+
+        self._engine = IndexedJoin(
+            query, choice.paths,
+            engine=choice.engine, threads=threads, subwindows=subwindows, shares=shares,
+        )  # fmt: skip
+
+    def share(self, name: str, base: int, fd: int) -> None:
+        """Read an array in other memory from now on."""
+        self._views[name] = SharedView(fd, base, self._dtypes[name])
+
+    def load(self, r: Range, s: Range) -> None:
+        """Store this worker's share of tuples whose results are known."""
+        sides = np.repeat(np.array([0, 1], np.uint8), [r[1] - r[0], s[1] - s[0]])
+        tuples, stores = self._tuples(sides, r, s)
+        if len(tuples):
+            self._running.load(tuples, stores)
+
+    def join(self, batch: int, sides: Range, r: Range, s: Range) -> None:
+        """Look a batch up, store this worker's share of it, and send results and status."""
+        tuples, stores = self._tuples(self._views["sides"].view(*sides), r, s)
+        self._running.push(tuples, stores)
+        parts: list[Part] = []
+        while (part := self._running.pull()) is not None:
+            parts.append(part)
+            if sum(len(one.r_id) for one in parts) >= TOGETHER:
+                self._send(batch, parts)
+                parts = []
+        self._send(batch, parts)
+        self._link.send(
+            {
+                "say": "done",
+                "batch": batch,
+                "comparisons": self._running.report()["comparisons"],
+                "held": self._running.held(),
+            }
+        )
+
+    def expire(self, r: int, s: int) -> None:
+        """Forget what is below sequence numbers of R and S."""
+        self._running.expire(r, s)
+
+    def flush(self) -> None:
+        """Empty the windows."""
+        self._running.flush()
+        self._passed = [0, 0]
+
+    @property
+    def _running(self) -> ShareEngine:
+        assert self._engine, "the first order is to configure"
+        return self._engine
+
+    def _tuples(self, sides: np.ndarray, r: Range, s: Range) -> tuple[Tuples, Stores]:
+        """Return tuples with what is to be stored of them; those before them have passed."""
+        skipped = [first - passed for (first, _), passed in zip((r, s), self._passed, strict=True)]
+        if any(skipped):
+            self._running.skip(*skipped)
+        self._passed = [r[1], s[1]]
+        views = self._views
+        stores = (
+            (views["r_owners"].view(*r) == self._place).view(np.uint8),
+            (views["s_owners"].view(*s) == self._place).view(np.uint8),
+        )
+        return Tuples(sides, views["r"].view(*r), views["s"].view(*s)), stores
+
+    def _send(self, batch: int, parts: list[Part]) -> None:
+        """Send parts as one, in memory that belongs to the manager from then on."""
+        pairs = np.array([len(part.r_id) for part in parts], np.int64)
+        columns = [[part.r_id for part in parts], [part.s_id for part in parts]]
+        ends = 0
+        if self._ordered:
+            before = np.cumsum(pairs) - pairs
+            moved = [part.ends + first for part, first in zip(parts, before, strict=True)]
+            columns = [[part.at for part in parts], moved, *columns]
+            ends = sum(map(len, moved))
+        if not pairs.sum() and not ends:
+            return
+        fd = sent([array for column in columns for array in column])
+        try:
+            message = {"say": "part", "batch": batch, "pairs": int(pairs.sum()), "ends": ends}
+            self._link.send(message, fd)
+        finally:
+            os.close(fd)
+
+
+def main() -> None:
+    """Work at the socket that was inherited under the number on the command line."""
+    link = Link(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        Worker(link).run()
+    except Gone:
+        pass
+    except Exception:
+        # What is wrong here would be wrong again in another process: the manager should know.
+        with suppress(Gone):
+            link.send({"say": "failed", "text": traceback.format_exc()[-4096:]})
+    # What is left is of no use to anybody, and an interpreter takes its time to end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
