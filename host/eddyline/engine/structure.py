@@ -123,12 +123,18 @@ class Structure:
         self._library.eddyline_structure_expire(self._handle, ref)
 
     def report(self) -> dict[str, int]:
-        """Return ``tuples`` and ``bytes``; of a tree, also its leaves and levels."""
-        values = np.zeros(5, np.uint64)
+        """Return ``tuples`` and ``bytes``.
+
+        Of a WiB+-Tree also ``leaves``, the tuples of the ``largest_leaf``, ``levels`` and whether
+        it is ``ordered``; of a RaP-Table the ``entries`` in use and their ``width`` in tuples.
+        """
+        values = np.zeros(6, np.uint64)
         self._library.eddyline_structure_report(self._handle, values.ctypes.data)
         names = ["tuples", "bytes"]
         if self.engine == "wib":
-            names += ["leaves", "largest_leaf", "levels"]
+            names += ["leaves", "largest_leaf", "levels", "ordered"]
+        elif self.engine == "rap":
+            names += ["entries", "width"]
         return dict(zip(names, map(int, values), strict=False))
 
     def balance(self) -> Balance:

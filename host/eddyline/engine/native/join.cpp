@@ -587,7 +587,8 @@ EXPORT void eddyline_structure_pairs(const Alone* one, u32* places, u32* refs) {
 }
 EXPORT void eddyline_structure_seal(Alone* one) { one->structure->seal(); }
 EXPORT void eddyline_structure_expire(Alone* one, u64 sequence) { one->structure->expire(sequence); }
-// Tuples, bytes, then of a tree: leaves, the largest of them, and levels.
+// Tuples, bytes; then of a tree: leaves, the largest of them, levels, and whether it is in order; of
+// a table: entries in use, and tuples that fit into one.
 EXPORT void eddyline_structure_report(const Alone* one, u64* to) {
     to[0] = one->structure->size();
     to[1] = one->structure->bytes();
@@ -595,6 +596,10 @@ EXPORT void eddyline_structure_report(const Alone* one, u64* to) {
         to[2] = tree->leaves();
         to[3] = tree->largest_leaf();
         to[4] = tree->depth();
+        to[5] = tree->ordered();
+    } else if (auto* table = dynamic_cast<RapTable<u32>*>(one->structure.get())) {
+        to[2] = table->entries_used();
+        to[3] = table->entry_width();
     }
 }
 // Tuples per partition of a RaP-Table, and the splitters that follow from them.
