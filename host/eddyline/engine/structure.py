@@ -74,6 +74,8 @@ class Structure:
     ):
         if engine not in ENGINES:
             raise ValueError(f"no structure called {engine!r} (known: {', '.join(ENGINES)})")
+        if engine == "hash" and intervals:
+            raise ValueError("a hash index holds values, not intervals")
         self.engine = engine
         self.partitions = partitions or max(1, capacity // PARTITION)
         self._library = _functions()
@@ -92,24 +94,35 @@ class Structure:
     def __del__(self) -> None:
         self.close()
 
-    def insert(self, low: np.ndarray, refs: np.ndarray, high: np.ndarray | None = None) -> None:
-        """Store tuples. ``refs`` name them in what is found."""
+    def insert(
+        self,
+        low: np.ndarray,
+        refs: np.ndarray,
+        high: np.ndarray | None = None,
+        *,
+        batch: int | None = None,
+    ) -> None:
+        """Store tuples, ``batch`` at a time or all at once. ``refs`` name them in what is found."""
         low, high = _bounds(low, high)
         refs = np.ascontiguousarray(refs, np.uint32)
         self._library.eddyline_structure_insert(
-            self._handle, low.ctypes.data, high.ctypes.data, refs.ctypes.data, len(low)
-        )
+            self._handle, low.ctypes.data, high.ctypes.data, refs.ctypes.data, len(low),
+            batch or max(1, len(low)),
+        )  # fmt: skip
 
-    def probe(self, low: np.ndarray, high: np.ndarray | None = None) -> Found:
-        """Look up what overlaps each interval."""
+    def probe(
+        self, low: np.ndarray, high: np.ndarray | None = None, *, batch: int | None = None
+    ) -> Found:
+        """Look up what overlaps each interval, ``batch`` of them at a time or all at once."""
         low, high = _bounds(low, high)
         self._library.eddyline_structure_probe(
-            self._handle, low.ctypes.data, high.ctypes.data, len(low), self._pairs, self._records
-        )
+            self._handle, low.ctypes.data, high.ctypes.data, len(low), batch or max(1, len(low)),
+            self._pairs, self._records,
+        )  # fmt: skip
         return Found(self._pairs.value, self._records.value)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of the last lookup: its places in the batch, and refs."""
+        """Return the pairs of the last lookup, if it was one batch: places in it, and refs."""
         places, refs = (np.empty(self._pairs.value, np.uint32) for _ in range(2))
         self._library.eddyline_structure_pairs(self._handle, places.ctypes.data, refs.ctypes.data)
         return places, refs
@@ -163,8 +176,8 @@ def _functions() -> ctypes.CDLL:
     for name, result, arguments in (
         ("open", pointer, sizes),
         ("close", None, [pointer]),
-        ("insert", None, [pointer, pointer, pointer, pointer, u64]),
-        ("probe", None, [pointer, pointer, pointer, u64, count, count]),
+        ("insert", None, [pointer, pointer, pointer, pointer, u64, u64]),
+        ("probe", None, [pointer, pointer, pointer, u64, u64, count, count]),
         ("pairs", None, [pointer, pointer, pointer]),
         ("seal", None, [pointer]),
         ("expire", None, [pointer, u64]),

@@ -557,24 +557,30 @@ EXPORT Alone* eddyline_structure_open(int kind, u64 capacity, u64 partitions, do
     return one;
 }
 EXPORT void eddyline_structure_close(Alone* one) { delete one; }
-EXPORT void eddyline_structure_insert(Alone* one, const u32* a, const u32* b, const u32* refs, u64 n) {
-    one->load(a, b, refs, n);
-    one->structure->insert(one->items);
+EXPORT void eddyline_structure_insert(Alone* one, const u32* a, const u32* b, const u32* refs, u64 n, u64 batch) {
+    for (u64 at = 0; at < n; at += batch) {
+        one->load(a + at, b + at, refs + at, std::min(batch, n - at));
+        one->structure->insert(one->items);
+    }
 }
-// Look up a batch; returns how many pairs were found, in how many records.
-EXPORT void eddyline_structure_probe(Alone* one, const u32* a, const u32* b, u64 n, u64* pairs, u64* records) {
-    one->load(a, b, nullptr, n);
+// Look up batch after batch; returns how many pairs were found, in how many records.
+EXPORT void eddyline_structure_probe(Alone* one, const u32* a, const u32* b, u64 n, u64 batch, u64* pairs, u64* records) {
     size_t parts = one->pool.size();
-    one->pool.run(parts, [&](size_t i) {
-        one->found[i].clear();
-        one->structure->probe(one->items, n * i / parts, n * (i + 1) / parts, one->found[i]);
-    });
     *pairs = *records = 0;
-    for (const Found& found : one->found)
-        for (const auto* some : {&found.ranges, &found.copies})
-            for (const Record& record : *some) { *pairs += record.end - record.begin; ++*records; }
+    for (Found& found : one->found) found.clear();
+    for (u64 at = 0; at < n; at += batch) {
+        u64 some = std::min(batch, n - at);
+        one->load(a + at, b + at, nullptr, some);
+        one->pool.run(parts, [&](size_t i) {
+            one->found[i].clear();
+            one->structure->probe(one->items, some * i / parts, some * (i + 1) / parts, one->found[i]);
+        });
+        for (const Found& found : one->found)
+            for (const auto* kind : {&found.ranges, &found.copies})
+                for (const Record& record : *kind) { *pairs += record.end - record.begin; ++*records; }
+    }
 }
-// Write down the pairs of the last lookup, as places in the batch and refs.
+// Write down the pairs of the last batch, as places in it and refs.
 EXPORT void eddyline_structure_pairs(const Alone* one, u32* places, u32* refs) {
     for (const Found& found : one->found) {
         auto write = [&](const std::vector<Record>& records, const u32* from) {
