@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.engine.indexed import BUFFER, ENGINES, PARTITION, SIGMA, library
 
-__all__ = ["Balance", "Found", "Structure"]
+__all__ = ["Balance", "Found", "Structure", "declared"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Structure:
         splitters: np.ndarray | None = None,
         threads: int = 1,
     ):
+        self._handle = None
         if engine not in ENGINES:
             raise ValueError(f"no structure called {engine!r} (known: {', '.join(ENGINES)})")
         if engine == "hash" and intervals:
@@ -169,7 +170,11 @@ def _bounds(low: np.ndarray, high: np.ndarray | None) -> tuple[np.ndarray, np.nd
 
 @functools.cache
 def _functions() -> ctypes.CDLL:
-    engine = library()
+    return declared(library())
+
+
+def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
+    """Return a library that has native/alone.hpp, with the types of its functions."""
     pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
     count = ctypes.POINTER(ctypes.c_uint64)
     sizes = [ctypes.c_int, u64, u64, ctypes.c_double, u64, ctypes.c_int, pointer, u64, u64]

@@ -19,7 +19,7 @@ BUFFER = 1024  # of BI-Sort, as in the paper
 PIECES = 16  # in which a subwindow is filled, in random order, so that a tree grows as it would
 ENOUGH = 0.02  # seconds of CPU for a run
 SAMPLE = 1 << 16  # tuples of a run, or a batch if that is more
-MOST_PAIRS = 1 << 24  # of a batch; a larger one is cut, or results would not fit
+MOST_PAIRS = 1 << 22  # of a batch; a larger one is cut, or results would not fit
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,10 @@ def _tuples(name: str, number: int, count: int, point: Point) -> tuple[np.ndarra
 
 @functools.lru_cache(maxsize=4)
 def _drawn(name: str, number: int, count: int, different: int) -> np.ndarray:
-    drawn = np.floor(uniform(number, name, np.arange(count)) * different).astype(np.uint32)
-    return drawn * np.uint32(KEYS // different)
+    drawn = uniform(number, name, np.arange(count))
+    if different < KEYS:
+        drawn = uniform(0, "key", np.floor(drawn * different).astype(np.int64))
+    return np.floor(drawn * KEYS).astype(np.uint32)
 
 
 def _rate(work: Callable[[int, int], None], count: int, least: int) -> float:
