@@ -43,19 +43,24 @@ class Point:
 
 @dataclass(frozen=True)
 class Rate:
-    """Million tuples per second of CPU: median, lowest and highest of several runs."""
+    """Million tuples per second of CPU: median, lowest and highest of several runs.
+
+    ``found`` is the mean number of partners that lookups had, beside the selectivity aimed at.
+    """
 
     point: Point
     median: float
     low: float
     high: float
+    found: float
 
     @property
     def spread(self) -> float:
         return (self.high - self.low) / self.median
 
     def row(self) -> dict[str, Any]:
-        return asdict(self.point) | {"median": self.median, "low": self.low, "high": self.high}
+        numbers = asdict(self)
+        return numbers.pop("point") | numbers
 
 
 class Subwindow:
@@ -70,11 +75,13 @@ class Subwindow:
         self._runs = runs
         self._key: Point | None = None  # what the structure is filled for
         self._filled: Structure | None = None
+        self._found = 0.0
 
     def measure(self, point: Point) -> Rate:
         run = self._insert if point.operation == "insert" else self._probe
+        self._found = 0.0
         rates = sorted(run(point, number) / 1e6 for number in range(self._runs))
-        return Rate(point, statistics.median(rates), rates[0], rates[-1])
+        return Rate(point, statistics.median(rates), rates[0], rates[-1], self._found)
 
     def _insert(self, point: Point, number: int) -> float:
         """Insert about half-way through a subwindow's life: its mean, if costs rise evenly."""
@@ -114,10 +121,10 @@ class Subwindow:
             low = np.minimum(low, KEYS - 1 - 2 * half).astype(np.uint32)
             high = low + np.uint32(2 * half)
 
-        def probe(begin: int, end: int) -> None:
-            structure.probe(low[begin:end], high[begin:end], batch=batch)
+        def probe(begin: int, end: int) -> int:
+            return structure.probe(low[begin:end], high[begin:end], batch=batch).pairs
 
-        probe(0, batch)  # from now on there is room for the results
+        self._found = probe(0, batch) / batch  # from now on there is room for the results
         return _rate(probe, count, batch)
 
 
@@ -149,7 +156,7 @@ def _drawn(name: str, number: int, count: int, different: int) -> np.ndarray:
     return np.floor(drawn * KEYS).astype(np.uint32)
 
 
-def _rate(work: Callable[[int, int], None], count: int, least: int) -> float:
+def _rate(work: Callable[[int, int], object], count: int, least: int) -> float:
     """Work through tuples until enough time has passed; return how many per second of CPU."""
     piece = least * max(1, 1024 // least)
     done, spent = 0, 0.0
