@@ -31,6 +31,7 @@ DISTRIBUTIONS = (
     ("ranksize", 0.01, 1),
 )
 ADJUSTMENTS = 4
+ADJUSTED = 1 << 20  # tuples of a subwindow at most; errors depend on those of a partition
 TUPLE = 8  # bytes: a key and a reference
 
 
@@ -238,7 +239,7 @@ def _errors(sizes: Sizes, steps: Steps) -> list[Row]:
     only estimates: what is left is chance, and equal keys that are more than a partition.
     """
     rows = []
-    count = sizes.subwindow
+    count = min(sizes.subwindow, ADJUSTED)
     for distribution, spread, modes in DISTRIBUTIONS:
         for partition in sizes.partitions[1:]:
             partitions = count // partition

@@ -17,6 +17,7 @@ __all__ = ["BUFFER", "Point", "Rate", "Subwindow"]
 KEYS = 1 << 32
 BUFFER = 1024  # of BI-Sort, as in the paper
 PIECES = 16  # in which a subwindow is filled, in random order, so that a tree grows as it would
+WARM = 64  # the part of a subwindow that a batch may have to be inserted before, too
 ENOUGH = 0.02  # seconds of CPU for a run
 SAMPLE = 1 << 16  # tuples of a run, or a batch if that is more
 MOST_PAIRS = 1 << 22  # of a batch; a larger one is cut, or results would not fit
@@ -87,16 +88,18 @@ class Subwindow:
         """Insert about half-way through a subwindow's life: its mean, if costs rise evenly."""
         before = (point.subwindow - point.batch) // 2
         structure = _filled(point, before)
-        if point.batch < point.buffer:
-            # From now on a buffer is merged for every one that is filled.
-            structure.insert(*_tuples("buffer", 0, point.buffer, point), batch=point.batch)
+        least = max(point.batch, point.buffer)
+        if least <= point.subwindow // WARM:
+            # From now on there is room to merge in, and a full buffer is merged for every one that
+            # is filled.
+            structure.insert(*_tuples("warm", 0, 3 * least, point), batch=point.batch)
         count = max(point.batch, min(point.subwindow - before, SAMPLE))
         keys, refs = _tuples("insert", number, count, point)
 
         def insert(begin: int, end: int) -> None:
             structure.insert(keys[begin:end], refs[begin:end], batch=point.batch)
 
-        return _rate(insert, count, max(point.batch, point.buffer))
+        return _rate(insert, count, least)
 
     def _probe(self, point: Point, number: int) -> float:
         key = replace(point, batch=0, selectivity=point.operation == "equal" and point.selectivity)
