@@ -16,7 +16,7 @@ COMMANDS = {
     "join": "join two streams over sliding windows",
     "explain": "show how a join is lowered to words and comparators",
     "generate": "write the papers' benchmark streams",
-    "bench": "measure simulated gateware, with tables and plots",
+    "bench": "measure simulated gateware or the indexes, with tables and plots",
     "devices": "list where a join can run",
     "doctor": "check the tool chain",
 }

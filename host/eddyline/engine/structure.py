@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.engine.indexed import BUFFER, ENGINES, PARTITION, SIGMA, library
 
-__all__ = ["Balance", "Found", "Structure"]
+__all__ = ["Balance", "Found", "Structure", "declared"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,11 @@ class Structure:
         splitters: np.ndarray | None = None,
         threads: int = 1,
     ):
+        self._handle = None
         if engine not in ENGINES:
             raise ValueError(f"no structure called {engine!r} (known: {', '.join(ENGINES)})")
+        if engine == "hash" and intervals:
+            raise ValueError("a hash index holds values, not intervals")
         self.engine = engine
         self.partitions = partitions or max(1, capacity // PARTITION)
         self._library = _functions()
@@ -92,24 +95,35 @@ class Structure:
     def __del__(self) -> None:
         self.close()
 
-    def insert(self, low: np.ndarray, refs: np.ndarray, high: np.ndarray | None = None) -> None:
-        """Store tuples. ``refs`` name them in what is found."""
+    def insert(
+        self,
+        low: np.ndarray,
+        refs: np.ndarray,
+        high: np.ndarray | None = None,
+        *,
+        batch: int | None = None,
+    ) -> None:
+        """Store tuples, ``batch`` at a time or all at once. ``refs`` name them in what is found."""
         low, high = _bounds(low, high)
         refs = np.ascontiguousarray(refs, np.uint32)
         self._library.eddyline_structure_insert(
-            self._handle, low.ctypes.data, high.ctypes.data, refs.ctypes.data, len(low)
-        )
+            self._handle, low.ctypes.data, high.ctypes.data, refs.ctypes.data, len(low),
+            batch or max(1, len(low)),
+        )  # fmt: skip
 
-    def probe(self, low: np.ndarray, high: np.ndarray | None = None) -> Found:
-        """Look up what overlaps each interval."""
+    def probe(
+        self, low: np.ndarray, high: np.ndarray | None = None, *, batch: int | None = None
+    ) -> Found:
+        """Look up what overlaps each interval, ``batch`` of them at a time or all at once."""
         low, high = _bounds(low, high)
         self._library.eddyline_structure_probe(
-            self._handle, low.ctypes.data, high.ctypes.data, len(low), self._pairs, self._records
-        )
+            self._handle, low.ctypes.data, high.ctypes.data, len(low), batch or max(1, len(low)),
+            self._pairs, self._records,
+        )  # fmt: skip
         return Found(self._pairs.value, self._records.value)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of the last lookup: its places in the batch, and refs."""
+        """Return the pairs of the last lookup, if it was one batch: places in it, and refs."""
         places, refs = (np.empty(self._pairs.value, np.uint32) for _ in range(2))
         self._library.eddyline_structure_pairs(self._handle, places.ctypes.data, refs.ctypes.data)
         return places, refs
@@ -123,12 +137,18 @@ class Structure:
         self._library.eddyline_structure_expire(self._handle, ref)
 
     def report(self) -> dict[str, int]:
-        """Return ``tuples`` and ``bytes``; of a tree, also its leaves and levels."""
-        values = np.zeros(5, np.uint64)
+        """Return ``tuples`` and ``bytes``.
+
+        Of a WiB+-Tree also ``leaves``, the tuples of the ``largest_leaf``, ``levels`` and whether
+        it is ``ordered``; of a RaP-Table the ``entries`` in use and their ``width`` in tuples.
+        """
+        values = np.zeros(6, np.uint64)
         self._library.eddyline_structure_report(self._handle, values.ctypes.data)
         names = ["tuples", "bytes"]
         if self.engine == "wib":
-            names += ["leaves", "largest_leaf", "levels"]
+            names += ["leaves", "largest_leaf", "levels", "ordered"]
+        elif self.engine == "rap":
+            names += ["entries", "width"]
         return dict(zip(names, map(int, values), strict=False))
 
     def balance(self) -> Balance:
@@ -150,15 +170,19 @@ def _bounds(low: np.ndarray, high: np.ndarray | None) -> tuple[np.ndarray, np.nd
 
 @functools.cache
 def _functions() -> ctypes.CDLL:
-    engine = library()
+    return declared(library())
+
+
+def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
+    """Return a library that has native/alone.hpp, with the types of its functions."""
     pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
     count = ctypes.POINTER(ctypes.c_uint64)
     sizes = [ctypes.c_int, u64, u64, ctypes.c_double, u64, ctypes.c_int, pointer, u64, u64]
     for name, result, arguments in (
         ("open", pointer, sizes),
         ("close", None, [pointer]),
-        ("insert", None, [pointer, pointer, pointer, pointer, u64]),
-        ("probe", None, [pointer, pointer, pointer, u64, count, count]),
+        ("insert", None, [pointer, pointer, pointer, pointer, u64, u64]),
+        ("probe", None, [pointer, pointer, pointer, u64, u64, count, count]),
         ("pairs", None, [pointer, pointer, pointer]),
         ("seal", None, [pointer]),
         ("expire", None, [pointer, u64]),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyline.cli.bench.svg import Line, plot
+from eddyline.cli.bench.table import table
 
 __all__ = ["knee", "write"]
 
@@ -30,29 +31,18 @@ def knee(results: Results) -> float:
     return min(slowed, default=1.0)
 
 
-def _table(head: str, rows: Iterable[Iterable[object]]) -> list[str]:
-    names = [name.strip() for name in head.split("|")]
-    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    lines += [f"| {' | '.join(_cell(one) for one in row)} |" for row in rows]
-    return [*lines, ""]
-
-
-def _cell(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
 def _tables(results: Results) -> Iterable[str]:
     slots = results["sizes"]["slots"]
     yield from ("## Latency and its formula", "")
     names = ("cores", "fan_out", "fan_in", "lanes", "slots", "order")
     parts = ("distribution", "rows", "stages", "gathering", "promised", "measured")
-    yield from _table(
+    yield from table(
         "k | b | c | P | slots | order | distribution | rows | stages | gathering | formula"
         " | measured",
         ([row[name] for name in (*names, *parts)] for row in results["formula"]),
     )
     yield from (f"## Latency against cores, {slots} slots per core, one comparator each", "")
-    yield from _table(
+    yield from table(
         "k | SplitJoin | fast forwarding (our model) | lock-step handshake",
         (
             [row[n] for n in ("cores", "splitjoin", "fast_forward_model", "handshake_lockstep")]
@@ -63,7 +53,7 @@ def _tables(results: Results) -> Iterable[str]:
     stages = ("load", "cores", "distribution", "execution", "gathering", "processing", "visiting")
     model = ("model_processing", "model_visiting")
     for load in ("alone", "saturated"):
-        yield from _table(
+        yield from table(
             "load | k | distribution | execution | gathering | processing | visiting"
             " | processing (our model) | visiting (our model)",
             (
@@ -74,7 +64,7 @@ def _tables(results: Results) -> Iterable[str]:
         )
     cores = results["throughput"]["cores"]
     yield from (f"## Throughput against precision, {cores} cores", "")
-    yield from _table(
+    yield from table(
         "order | scan | pairs and stars | cycles per tuple",
         (
             [r[n] for n in ("order", "scan", "items", "cycles_per_tuple")]
@@ -82,7 +72,7 @@ def _tables(results: Results) -> Iterable[str]:
         ),
     )
     yield from (f"## Throughput against match rate, {cores} cores", "")
-    yield from _table(
+    yield from table(
         "match rate | cycles per tuple | bound | results per cycle",
         (
             [
@@ -101,7 +91,7 @@ def _tables(results: Results) -> Iterable[str]:
     )
     yield ""
     yield from (f"## Comparators at saturation, {cores} cores, the least busy one", "")
-    yield from _table(
+    yield from table(
         "input | order | cycles per scan | busy | comparing",
         (
             [r["input"], r["order"], r["scan"], f"{r['busy']:.2%}", f"{r['comparing']:.2%}"]

@@ -87,19 +87,20 @@ public:
     }
 
     void insert(const Items<K>& batch) override {
-        if (batch.size() + buffer_.size() <= limit_ && batch.size() < limit_) {
-            for (size_t i = 0; i < batch.size(); i++)
-                buffer_.push(batch.a[i], batch.b[i], batch.ref[i]);
-        } else {
+        if (batch.size() >= limit_) {
             flush();
             merge(batch);
+            return;
         }
+        if (batch.size() + buffer_.size() > limit_) flush();
+        for (size_t i = 0; i < batch.size(); i++) buffer_.push(batch.a[i], batch.b[i], batch.ref[i]);
     }
 
     void seal() override {
         flush();
         low_.shrink(); high_.shrink(); refs_.shrink_to_fit();
-        next_low_ = {}; next_high_ = {}; next_refs_ = {}; buffer_ = {}; merging_ = {}; sorter_ = {};
+        next_low_ = {}; next_high_ = {}; buffer_ = {}; merging_ = {}; sorter_ = {};
+        next_refs_ = std::vector<u32>();  // `{}` would be an empty list, and keep the memory
     }
 
     void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {

@@ -14,7 +14,10 @@ template <class K> class HashRing : public Structure<K> {
     u64 begin_ = 1, end_ = 1, swept_ = 1;
     int shift_ = 64;
 
-    size_t home(K key) const { return (u64(key) * 0x9E3779B97F4A7C15ull) >> shift_; }
+    // Consecutive keys hardly meet, as with the golden ratio. This multiplier was searched for among
+    // others of that kind so that keys that are any power of two apart, as integers are that came
+    // as floats, do not meet often either: fewer than three on average, not up to fourteen.
+    size_t home(K key) const { return (u64(key) * 0xBC1FE5C9CB58B8B7ull) >> shift_; }
     size_t mask() const { return slots_.size() - 1; }
 
 public:

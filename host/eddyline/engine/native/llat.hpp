@@ -2,6 +2,7 @@
 // takes a further one.
 #pragma once
 #include "structure.hpp"
+#include "vector.hpp"
 
 namespace eddyline {
 
@@ -9,28 +10,46 @@ constexpr u32 NONE = ~u32(0);
 
 template <class K> class Llat {
     size_t width_;
-    std::vector<K> a_, b_;
+    std::vector<K> a_, b_;  // behind the last entry there is room to read sixteen
     std::vector<u32> ref_, next_, count_;
+    u32 free_ = NONE;       // entries that were given back, chained
     bool intervals_;
 
 public:
     Llat(size_t entries, size_t width, bool intervals) : width_(width), intervals_(intervals) {
         next_.reserve(entries);
         count_.reserve(entries);
-        a_.reserve(entries * width);
-        ref_.reserve(entries * width);
-        if (intervals) b_.reserve(entries * width);
+        size_t room = entries * width + PARTITION;
+        a_.reserve(room);
+        ref_.reserve(room);
+        if (intervals) b_.reserve(room);
+        resize(0);
     }
 
     // Take an unused entry. There is room for as many as were asked for, and more on demand.
     u32 take() {
+        if (free_ != NONE) {
+            u32 entry = free_;
+            free_ = next_[entry];
+            next_[entry] = NONE;
+            return entry;
+        }
         u32 entry = next_.size();
         next_.push_back(NONE);
         count_.push_back(0);
-        a_.resize(a_.size() + width_);
-        ref_.resize(ref_.size() + width_);
-        if (intervals_) b_.resize(b_.size() + width_);
+        resize(next_.size());
         return entry;
+    }
+
+    // Empty a partition: its first entry stays, the others are taken again.
+    void empty(u32 first) {
+        for (u32 entry = first; entry != NONE;) {
+            u32 next = next_[entry];
+            count_[entry] = 0;
+            next_[entry] = entry == first ? NONE : free_;
+            if (entry != first) free_ = entry;
+            entry = next;
+        }
     }
 
     size_t width() const { return width_; }
@@ -40,7 +59,6 @@ public:
     const K* a(u32 entry) const { return &a_[entry * width_]; }
     const K* b(u32 entry) const { return intervals_ ? &b_[entry * width_] : a(entry); }
     const u32* ref(u32 entry) const { return &ref_[entry * width_]; }
-    void empty(u32 entry) { count_[entry] = 0; next_[entry] = NONE; }
     size_t bytes() const {
         return (a_.capacity() + b_.capacity()) * sizeof(K) +
                (ref_.capacity() + next_.capacity() + count_.capacity()) * 4;
@@ -65,14 +83,22 @@ public:
         size_t n = count_[entry];
         const K *low = this->a(entry), *high = this->b(entry);
         const u32* ref = this->ref(entry);
-        size_t at = out.size();
-        out.resize(at + n);
-        u32* to = out.data();
-        for (size_t i = 0; i < n; i++) {
-            to[at] = ref[i];
-            at += (low[i] <= b) & (high[i] >= a);
+        for (size_t i = 0; i < n; i += PARTITION) {
+            u32 hits = overlap16(low + i, high + i, a, b);
+            if (n - i < PARTITION) hits &= (u32(1) << (n - i)) - 1;
+            if (!hits) continue;
+            u32 some[PARTITION];
+            u32* end = compress16(some, ref + i, hits);
+            out.insert(out.end(), some, end);
         }
-        out.resize(at);
+    }
+
+private:
+    void resize(size_t entries) {
+        size_t room = entries * width_ + PARTITION;
+        a_.resize(room);
+        ref_.resize(room);
+        if (intervals_) b_.resize(room);
     }
 };
 

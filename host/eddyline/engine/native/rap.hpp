@@ -19,8 +19,10 @@ inline std::vector<u64> adjusted(const std::vector<Histogram>& partitions) {
         double before = sum;
         sum += one.count;
         for (; j < p && n / p * j <= sum && one.count; j++) {
-            double share = (n / p * j - before) / one.count;
-            splitters.push_back(one.min + u64(share * double(one.max - one.min)));
+            double into = (n / p * j - before) / one.count * double(one.max - one.min);
+            // A double may round a distance of 64 bits up to one that has 65.
+            u64 most = one.max - one.min;
+            splitters.push_back(one.min + (into < double(most) ? u64(into) : most));
         }
     }
     while (splitters.size() + 1 < p) splitters.push_back(splitters.empty() ? 0 : splitters.back());
@@ -54,20 +56,21 @@ public:
     }
 
     const std::vector<Histogram>& histogram() const { return histogram_; }
+    size_t entries_used() const { return table_.entries(); }
+    size_t entry_width() const { return table_.width(); }
 
     void insert(const Items<K>& batch) override {
         size_t at = 0;
         for (size_t i = 0; i < batch.size(); i++) {
-            K a = batch.a[i];
+            K a = batch.a[i], b = batch.b[i];
             at = rebound(at, splitters_.size(), [&](size_t p) { return splitters_[p] < a; });
-            last_[at] = table_.append(last_[at], a, batch.b[i], batch.ref[i]);
+            last_[at] = table_.append(last_[at], a, b, batch.ref[i]);
             Histogram& h = histogram_[at];
             h.count++;
             h.min = std::min<u64>(h.min, a);
             h.max = std::max<u64>(h.max, a);
-            if (intervals_) reach_[at] = std::max(reach_[at], batch.b[i]);
+            for (size_t p = at; p < reach_.size() && reach_[p] < b; p++) reach_[p] = b;
         }
-        for (size_t p = 1; p < reach_.size(); p++) reach_[p] = std::max(reach_[p], reach_[p - 1]);
         size_ += batch.size();
     }
 

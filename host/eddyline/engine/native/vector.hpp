@@ -1,4 +1,4 @@
-// Count the keys below one in sixteen neighbours, with whatever vectors the machine has.
+// Look at sixteen neighbours at once, with whatever vectors the machine has.
 #pragma once
 #if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
@@ -10,6 +10,7 @@ namespace eddyline {
 
 constexpr size_t PARTITION = 16;  // a cache line of 32-bit keys
 
+// Number of keys below x.
 inline u32 below16(const u32* keys, u32 x) {
 #if defined(__AVX512F__)
     return __builtin_popcount(_mm512_cmplt_epu32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(x)));
@@ -38,6 +39,30 @@ inline u32 below16(const u64* keys, u64 x) {
     u32 count = 0;
     for (size_t i = 0; i < PARTITION; i++) count += keys[i] < x;
     return count;
+#endif
+}
+
+// Which of the intervals [low, high] overlap [a, b], a bit for each.
+template <class K> inline u32 overlap16(const K* low, const K* high, K a, K b) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(K) == 4) {
+        __mmask16 begun = _mm512_cmple_epu32_mask(_mm512_loadu_si512(low), _mm512_set1_epi32(int(b)));
+        return _mm512_mask_cmpge_epu32_mask(begun, _mm512_loadu_si512(high), _mm512_set1_epi32(int(a)));
+    }
+#endif
+    u32 hits = 0;
+    for (size_t i = 0; i < PARTITION; i++) hits |= u32((low[i] <= b) & (high[i] >= a)) << i;
+    return hits;
+}
+
+// Write down those of sixteen words whose bit is set, and return the end of them.
+inline u32* compress16(u32* to, const u32* from, u32 bits) {
+#if defined(__AVX512F__)
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(__mmask16(bits), _mm512_loadu_si512(from)));
+    return to + __builtin_popcount(bits);
+#else
+    for (; bits; bits &= bits - 1) *to++ = from[__builtin_ctz(bits)];
+    return to;
 #endif
 }
 

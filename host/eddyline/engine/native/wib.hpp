@@ -1,5 +1,6 @@
-// WiB+-Tree (PanJoin, section III-C): small sorted inner nodes over wide unsorted leaves, which
-// are sorted when they split. Equal keys share a leaf, so no inner node has a key twice.
+// WiB+-Tree (PanJoin, section III-C): small sorted inner nodes over wide unsorted leaves. A leaf
+// splits at its median, for which it need not be sorted. Equal keys share a leaf, so no inner node
+// has a key twice.
 #pragma once
 #include "llat.hpp"
 
@@ -25,6 +26,7 @@ template <class K> class WibTree : public Structure<K> {
     size_t size_ = 0;
     bool intervals_;
     std::vector<Step> path_;     // to where the last tuple went
+    Items<K> splitting_;
     std::vector<u32> order_;     // leaves from left to right, and the largest b up to each
     std::vector<K> reach_;
 
@@ -46,6 +48,32 @@ public:
         size_t levels = 1;
         for (u32 node = root_; !nodes_[node].bottom; node = nodes_[node].children[0]) levels++;
         return levels;
+    }
+
+    // Whether borders rise, each once, and every leaf holds its count of keys between its borders.
+    bool ordered() const {
+        size_t walked = 0, tuples = 0;
+        for (u32 at = 0; at != NONE; at = leaves_[at].next, walked++) {
+            const Leaf& leaf = leaves_[at];
+            bool last = leaf.next == NONE;
+            if (!last && leaves_[leaf.next].low <= leaf.low) return false;
+            size_t count = 0;
+            for (u32 entry = leaf.first; entry != NONE; entry = table_.next(entry))
+                for (u32 i = 0; i < table_.count(entry); i++, count++) {
+                    K key = table_.a(entry)[i];
+                    if (key < leaf.low || (!last && key >= leaves_[leaf.next].low)) return false;
+                }
+            if (count != leaf.count) return false;
+            tuples += count;
+        }
+        std::vector<K> borders;
+        for (const Node& node : nodes_) {
+            if (node.children.size() != node.keys.size() + 1) return false;
+            borders.insert(borders.end(), node.keys.begin(), node.keys.end());
+        }
+        std::sort(borders.begin(), borders.end());
+        bool unique = std::adjacent_find(borders.begin(), borders.end()) == borders.end();
+        return unique && walked == leaves_.size() && tuples == size_;
     }
 
     void insert(const Items<K>& batch) override {
@@ -90,7 +118,8 @@ public:
         size_t inner = 0;
         for (const Node& node : nodes_)
             inner += node.keys.capacity() * sizeof(K) + node.children.capacity() * 4 + sizeof(Node);
-        return table_.bytes() + leaves_.capacity() * sizeof(Leaf) + inner;
+        return table_.bytes() + leaves_.capacity() * sizeof(Leaf) + inner + order_.capacity() * 4 +
+               reach_.capacity() * sizeof(K);
     }
     void entries(Items<K>& all) const override {
         for (const Leaf& leaf : leaves_)
@@ -108,8 +137,8 @@ private:
         for (;;) {
             const Step step = path.back();
             const Node& node = nodes_[step.node];
-            size_t child =
-                std::upper_bound(node.keys.begin(), node.keys.end(), key) - node.keys.begin();
+            size_t child = partition_point(node.keys.data(), node.keys.size(),
+                                           [&](K border) { return border <= key; });
             if (node.bottom) return node.children[child];
             bool last = child == node.keys.size();
             path.push_back({node.children[child], child ? node.keys[child - 1] : step.low,
@@ -118,43 +147,46 @@ private:
     }
 
     void split(u32 at) {
-        Items<K> all;
+        Items<K>& all = splitting_;
+        all.clear();
         for (u32 entry = leaves_[at].first; entry != NONE; entry = table_.next(entry))
             for (u32 i = 0; i < table_.count(entry); i++)
                 all.push(table_.a(entry)[i], table_.b(entry)[i], table_.ref(entry)[i]);
-        Sorter<K>().sort(all);
-        // The border between two different keys that is nearest to the middle.
-        size_t n = all.size(), middle = 0;
-        for (size_t away = 0; away <= n / 2 + 1 && !middle; away++)
-            for (size_t m : {n / 2 - away, n / 2 + away})
-                if (m > 0 && m < n && all.a[m - 1] != all.a[m]) { middle = m; break; }
-        if (!middle) {
+        K border = border_of(all.a);
+        if (!border) {
             leaves_[at].splits_at *= 2;  // one key only: it has to stay together
             return;
         }
-        // The left half stays in the entries that were there.
-        u32 spare = leaves_[at].first;
-        std::vector<u32> entries;
-        for (; spare != NONE; spare = table_.next(spare)) entries.push_back(spare);
-        for (u32 entry : entries) table_.empty(entry);
-        u32 right = leaves_.size();
-        u32 second = entries.size() > 1 ? entries[1] : table_.take();
-        leaves_.push_back({second, second, 0, leaves_[at].next, all.a[middle], 0,
-                           u32(table_.width())});
+        u32 right = leaves_.size(), entry = table_.take();
+        leaves_.push_back({entry, entry, 0, leaves_[at].next, border, 0, 0});
         Leaf &left = leaves_[at], &other = leaves_[right];
-        left.next = right;
-        left.last = left.first;
-        left.count = 0;
-        left.reach = 0;
-        for (size_t i = 0; i < n; i++) {
-            Leaf& leaf = i < middle ? left : other;
+        table_.empty(left.first);
+        left = {left.first, left.first, 0, right, left.low, 0, 0};
+        for (size_t i = 0; i < all.size(); i++) {
+            Leaf& leaf = all.a[i] < border ? left : other;
             leaf.last = table_.append(leaf.last, all.a[i], all.b[i], all.ref[i]);
             leaf.reach = std::max(leaf.reach, all.b[i]);
             leaf.count++;
         }
         for (Leaf* leaf : {&left, &other})
-            leaf->splits_at = std::max<u32>(table_.width(), 2 * leaf->count * (leaf->count >= table_.width()));
-        add_child(all.a[middle], right);
+            leaf->splits_at = leaf->count < table_.width() ? table_.width() : 2 * leaf->count;
+        add_child(border, right);
+    }
+
+    // The least key of the upper half, as nearly half as equal keys allow; 0 if all are equal.
+    K border_of(std::vector<K> keys) const {
+        auto middle = keys.begin() + keys.size() / 2;
+        std::nth_element(keys.begin(), middle, keys.end());
+        K median = *middle, above = std::numeric_limits<K>::max();
+        size_t below = 0, up_to = 0;
+        for (K key : keys) {
+            below += key < median;
+            up_to += key <= median;
+            if (key > median) above = std::min(above, key);
+        }
+        size_t half = keys.size() / 2;
+        if (below && (up_to == keys.size() || half - below <= up_to - half)) return median;
+        return up_to < keys.size() ? above : 0;
     }
 
     // Put a leaf behind the one that the path leads to, and split nodes that get too wide.
