@@ -47,7 +47,7 @@ MUTANTS = [
             )))""",
         ),
         lambda module: split_join(SplitCore=module.SplitCore),
-        r"answer \d+ did not come",
+        r"star \d+ is \('answer',\), not",
     ),
     Mutant(
         "core whose star comes with the first row",
