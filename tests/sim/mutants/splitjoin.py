@@ -74,7 +74,7 @@ MUTANTS = [
         Patch(
             "eddyline_hw.splitjoin.region",
             "self.reach.eq(self.last.row)",
-            "self.reach.eq(self.last.row - (self.last.row > 2))",
+            "self.reach.eq(self.last.row - (self.last.row > 3))",  # not what `triple` tells of
         ),
         lambda module: split_join(Region=module.Region),
         r"is missing",
