@@ -12,6 +12,11 @@ from sim.benches.joins import Results, Traffic, difference
 KIND, CORES, LANES = parameters()["kind"], parameters()["cores"], parameters()["lanes"]
 SETTINGS = parameters()["settings"]  # of the policy "wait", for some sizes of the windows
 OUTPUTS = parameters()["outputs"]
+# A message may walk the whole chain before the next one is done: that takes up to 6 cycles in lock
+# step and 20 with cores on their own, and four times as long if their queues stall. A result takes
+# 3 cycles of a stalled output's clock, whose period is up to 2.3 times the cores'.
+CYCLES_PER_MESSAGE = 8 if KIND == "lockstep" else 120 if parameters()["stalls"] else 30
+CYCLES_PER_RESULT = 7
 CLOCKS = dict.fromkeys(OUTPUTS, parameters()["domain"])
 SMALL = [one for one in SETTINGS if min(one["window_r"], one["window_s"]) < CORES]
 COVERAGE = Coverage(
@@ -52,9 +57,10 @@ async def run(bench, traffic, results):
 
     bench.watch(cover)
     bench.send("i", traffic.messages)
+    messages = CYCLES_PER_MESSAGE * len(traffic.messages)
     await bench.until(
         lambda: results.stars == len(traffic.epochs),
-        limit=1000 + 200 * len(traffic.messages),
+        limit=500 + messages + CYCLES_PER_RESULT * sum(len(epoch) + 1 for epoch in traffic.epochs),
         what=f"star {len(traffic.epochs)}",
     )
     await bench.cycles(20)

@@ -52,7 +52,8 @@ class Moods:
 class Stalling(wiring.Component):
     """A queue that hides what it has for a random number of cycles, again and again.
 
-    An offer that was made is kept.
+    An offer that was made is kept. A bit that is 0 while nothing is on offer is so while it is
+    hidden.
 
     Parameters
     ----------
@@ -77,6 +78,9 @@ class Stalling(wiring.Component):
             self.o.payload.eq(queue.o.payload),
             queue.o.ready.eq(self.o.ready & (opens | shown)),
         ]
+        if clears := getattr(self.queue, "clears", None):
+            with m.If(~self.o.valid):
+                m.d.comb += self.o.payload[clears].eq(0)
         for name in self.signature.members.keys() - {"i", "o"}:
             m.d.comb += getattr(self, name).eq(getattr(queue, name))
         m.d.sync += shown.eq(self.o.valid & ~self.o.ready)

@@ -141,7 +141,7 @@ def held_window(*, memory="lutram", skip_sent, module=held_windows):
     return Block(component, "held_window", parameters)
 
 
-def _chain(component, bench, sizes, **options):
+def _chain(component, bench, sizes, *, stalls=False, **options):
     """Put a chain, or an operator with one, under a bench that sets these sizes of windows."""
     chain = getattr(component, "chain", component)
     merged = chain is not component
@@ -150,6 +150,7 @@ def _chain(component, bench, sizes, **options):
         "kind": chain.kind,
         "cores": chain.cores,
         "lanes": chain.lanes,
+        "stalls": stalls,
         "outputs": ["o"] if merged else [f"o__{core}" for core in range(chain.cores)],
         "domain": "merge" if merged else "sync",
         "settings": [
@@ -174,7 +175,8 @@ def async_chain(*, as_printed=False, stalls=True, module=asynchronous, **classes
             band_plan(), cores=3, window_r=5, window_s=4, lanes=2, as_printed=as_printed
         )
     around = partial(stalling_queues, module, matcher) if stalls else nullcontext
-    return _chain(component, "chain", [(5, 4), (4, 3), (2, 4), (1, 1)], around=around)
+    sizes = [(5, 4), (4, 3), (2, 4), (1, 1)]
+    return _chain(component, "chain", sizes, stalls=stalls, around=around)
 
 
 def operator(chain, *, module=operators):

@@ -3,17 +3,21 @@
 import os
 import time
 from collections import Counter
+from functools import partial
 from itertools import islice
 from random import Random
 
 import pytest
 from amaranth.lib import data
 
+from eddyline_hw.stream.fifo import Fifo
 from sim.benches import build
 from sim.benches.coverage import Coverage
 from sim.benches.joins import difference
 from sim.benches.patterns import IDLE, pauses
 from sim.benches.ports import Payload, describe
+from sim.benches.stalls import Stalling
+from tests.hw.bench import collect, feed, simulate
 from tests.sim import blocks
 
 NESTED = data.StructLayout(
@@ -89,6 +93,30 @@ def test_a_corner_case_that_was_not_met_is_named():
 def test_every_kind_of_wrong_result_is_named(got, says):
     expected = [Counter([(1, 1)]), Counter([(2, 2)])]
     assert difference([Counter(epoch) for epoch in got], expected) == says
+
+
+def test_a_queue_that_stalls_hides_what_it_has_and_clears_what_it_promised():
+    layout = data.StructLayout({"star": 1, "number": 7})
+    payloads = [layout.const({"star": 1, "number": number}) for number in range(128)]
+    queue = Stalling(Fifo(layout, depth=8, clears="star"))
+    got, hidden = [], 0
+
+    async def watch(ctx):
+        nonlocal hidden
+        ports = queue.o.valid, queue.o.payload.star, queue.queue.o.valid
+        async for *_, valid, star, there in ctx.tick().sample(*ports):
+            assert star == valid
+            hidden += there and not valid
+
+    simulate(
+        queue,
+        partial(feed, port=queue.i, payloads=payloads),
+        partial(collect, port=queue.o, count=len(payloads), into=got),
+        watch=[watch],
+        limit=10_000,
+    )
+    assert [one.number for one in got] == list(range(128))
+    assert hidden
 
 
 @pytest.fixture
