@@ -11,6 +11,7 @@ from eddyline_hw.splitjoin.layouts import item_layout, pair_layout
 from eddyline_hw.splitjoin.merger import PunctuatedMerger
 from eddyline_hw.stream.arbiter import any_below
 from eddyline_hw.stream.preview import foretold
+from eddyline_hw.stream.registered import gather
 from eddyline_hw.stream.tickets import TicketQueue
 from eddyline_hw.stream.tree import height, split
 
@@ -100,7 +101,7 @@ class CollectionTree(wiring.Component):
             queues.append(queue)
             return queue
 
-        def gather(leaves, level, path):
+        def collect(leaves, level, path):
             """Merge ``leaves`` through ``level`` levels; return their items and pairs."""
             if level == 0:
                 (leaf,) = leaves
@@ -120,7 +121,7 @@ class CollectionTree(wiring.Component):
                 return queue.o, queue.follows
             branches = split(leaves, span=self.fan_in ** (level - 1))
             if len(branches) == 1:  # nothing to merge here
-                return gather(branches[0], level - 1, path)
+                return collect(branches[0], level - 1, path)
             m.submodules[f"merger{path}"] = merger = PunctuatedMerger(ways=len(branches))
             queue = queue_up(f"queue{path}", flight=PunctuatedMerger.flight, lag=2)
             alive = Cat(Cat(self.enabled[leaf] for leaf in one).any() for one in branches)
@@ -128,7 +129,7 @@ class CollectionTree(wiring.Component):
             m.d.sync += [merger.leader.eq(alive & ~any_below(alive)), taken.eq(merger.taken)]
             merged = []
             for index, (branch, port) in enumerate(zip(branches, merger.i, strict=True)):
-                items, pair = gather(branch, level - 1, f"{path}_{index}")
+                items, pair = collect(branch, level - 1, f"{path}_{index}")
                 wiring.connect(m, items, port)
                 merged.append(Value.cast(pair) & taken[index].replicate(pair.shape().size))
             m.d.sync += Value.cast(queue.body).eq(reduce(or_, merged))
@@ -139,8 +140,8 @@ class CollectionTree(wiring.Component):
             ]
             return queue.o, queue.follows
 
-        items, pair = gather(list(range(self.inputs)), self.levels, "")
+        items, pair = collect(list(range(self.inputs)), self.levels, "")
         wiring.connect(m, items, wiring.flipped(self.o))
         m.d.comb += self.pair.eq(pair)
-        m.d.sync += self.overrun.eq(Cat(queue.overrun for queue in queues).any())
+        m.d.comb += self.overrun.eq(gather(m, [queue.overrun for queue in queues]))
         return m

@@ -1,6 +1,6 @@
 """One core: a share of both windows, and the comparators that both use."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,7 +58,7 @@ class SplitCore(wiring.Component):
     item : ``Out(item_layout())``
         A result or a star.
     pair : ``Out(pair_layout(plan, carried))``
-        What belongs to the item of the last cycle.
+        What belongs to the item of two cycles ago.
     last_r, last_s, young_from_r, young_from_s : In
         Settings of the regions.
     keep : ``In(2)``
@@ -69,8 +69,8 @@ class SplitCore(wiring.Component):
         Pairs compared, cycles in which the comparators had a row, most rows with hits queued.
     """
 
-    flight = PunctuatedSerializer.flight + 1  # from `taken` to an item
-    lag = PunctuatedSerializer.lag - 1
+    flight = PunctuatedSerializer.flight  # from `taken` to an item
+    lag = PunctuatedSerializer.lag
 
     def __init__(
         self,
@@ -225,16 +225,14 @@ class SplitCore(wiring.Component):
         m.d.comb += [self.comparisons.eq(matcher.comparisons), self.peak.eq(matcher.peak)]
 
     def _send(self, m):
-        """Give each item to the stream of its side, or to both."""
-        matcher, item = self.matcher, self.matcher.item
-        # At once: a cycle more on the way, and a queue would run dry before it is refilled.
-        m.d.comb += matcher.taken.eq(self.taken.all())
-        m.d.comb += self.pair.eq(matcher.pair)
-        m.d.sync += [
-            self.sends.eq(
-                Cat(~item.side | item.both, item.side | item.both) & matcher.push.replicate(2)
-            ),
-            self.item.eq(item),
+        """Send items as long as there is room for either side's."""
+        matcher = self.matcher
+        m.d.comb += [
+            # At once: a cycle more on the way, and a queue would need twice the depth.
+            matcher.taken.eq(self.taken.all()),
+            self.sends.eq(matcher.sends),
+            self.item.eq(matcher.item),
+            self.pair.eq(matcher.pair),
         ]
         lost = Signal()
         m.d.sync += [

@@ -33,7 +33,7 @@ class Gate(wiring.Component):
     disabled : ``In(1)``
         Switch the core off, until reset.
     enabled : ``Out(1)``
-        It has not been switched off.
+        It has not been switched off. From a flip-flop.
     unstored_r, unstored_s : ``Out(32)``
         Tuples that this core should have kept.
     """
@@ -49,7 +49,7 @@ class Gate(wiring.Component):
                 "has_room": In(1),
                 "room": Out(1),
                 "disabled": In(1),
-                "enabled": Out(1),
+                "enabled": Out(1, init=1),
                 "unstored_r": Out(32),
                 "unstored_s": Out(32),
             }
@@ -58,11 +58,11 @@ class Gate(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
+        # One for this end of the core, one for the other.
         off = Signal()
         with m.If(self.disabled):
-            m.d.sync += off.eq(1)
+            m.d.sync += [off.eq(1), self.enabled.eq(0)]
         m.d.comb += [
-            self.enabled.eq(~off),
             self.passes.eq(self.push & ~off),
             self.room.eq(self.has_room | off),
         ]

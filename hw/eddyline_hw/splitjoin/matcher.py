@@ -44,7 +44,7 @@ class PunctuatedMatcher(Matcher):
         Another probe may be sent here.
     taken : ``In(1)``
         Whoever takes the items can take another one.
-    push, item, pair : Out
+    sends, item, pair : Out
         Results and stars in order, as from :class:`PunctuatedSerializer`.
     comparisons, peak : Out
         Pairs compared, most rows ever queued.
@@ -69,7 +69,7 @@ class PunctuatedMatcher(Matcher):
                 "stars": In(marks_layout(lanes)),
                 "room": Out(1),
                 "taken": In(1),
-                "push": Out(1),
+                "sends": Out(2),
                 "item": Out(item_layout()),
                 "pair": Out(pair_layout(plan, carried)),
                 "comparisons": Out(32),
@@ -89,7 +89,7 @@ class PunctuatedMatcher(Matcher):
         m.d.comb += [
             serializer.found.eq(queue.follows),
             serializer.room.eq(self.taken),
-            self.push.eq(serializer.push),
+            self.sends.eq(serializer.sends),
             self.item.eq(serializer.item),
             self.pair.eq(serializer.pair),
             self.room.eq(queue.room),

@@ -1,7 +1,7 @@
 """The whole SplitJoin operator."""
 
 from amaranth import Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.handshake.geometry import require_fit
@@ -25,6 +25,7 @@ from eddyline_hw.splitjoin.region import Region
 from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
 from eddyline_hw.splitjoin.tree import DistributionTree
 from eddyline_hw.stream.buffer import Buffer
+from eddyline_hw.stream.copy import Copy
 from eddyline_hw.stream.preview import Preview
 from eddyline_hw.stream.registered import gather
 from eddyline_hw.stream.room import RoomQueue
@@ -34,6 +35,7 @@ __all__ = ["SplitJoin"]
 
 # Arrivals that may be under way while each is closed on its own.
 ORDER_DEPTH = 64
+CORE_SETTINGS = ("keep", "last_r", "last_s", "young_from_r", "young_from_s")
 CORE_COUNTERS = ("comparisons", "busy", "peak")
 GATE_COUNTERS = ("unstored_r", "unstored_s")
 
@@ -163,7 +165,7 @@ class SplitJoin(wiring.Component):
             request_layout(), entry_layout(plan), flight=0, foretells=False
         )
         self._distributor = Distributor()
-        self._room_for_records = Signal()
+        self._room_for_records = Signal(init=1)
         joined = Out(stream.Signature(joined_layout(plan, carried)))
         members = {
             "i": In(stream.Signature(message_layout(plan))),
@@ -236,7 +238,7 @@ class SplitJoin(wiring.Component):
         entrance = RoomQueue.latency + 1 + self.tree.latency
         core = queue + 1 + Region.latency + self.rows(side, window, inner=inner) - 1
         comparators = self.core[0].matcher.latency
-        results = queue + PunctuatedSerializer.flight - 1 + 1
+        results = queue + PunctuatedSerializer.flight - 1
         leaving = (2 if self.separate else Combiner.flight - 1) + Exit.latency
         return entrance + core + comparators + results + self.merge["r"].latency + leaving
 
@@ -297,13 +299,17 @@ class SplitJoin(wiring.Component):
                 core.packet.eq(tree.packets[position]),
                 core.entry.eq(tree.entries[position]),
             ]
-            m.d.sync += core.keep.eq(self.keep)
+            settings = {name: getattr(core, name) for name in CORE_SETTINGS}
+            copy = Copy(data.StructLayout({name: one.shape() for name, one in settings.items()}))
+            m.submodules[f"relay_settings{position}"] = copy
+            m.d.comb += [value.eq(copy.o[name]) for name, value in settings.items()]
+            m.d.comb += copy.i.keep.eq(self.keep)
             for side in "rs":
-                place = getattr(core, f"last_{side}")
-                m.d.sync += [
+                place = copy.i[f"last_{side}"]
+                m.d.comb += [
                     place.row.eq(getattr(self, f"last_row_{side}")),
                     place.lane.eq(getattr(self, f"last_lane_{side}")),
-                    getattr(core, f"young_from_{side}").eq(getattr(self, f"young_from_{side}")),
+                    copy.i[f"young_from_{side}"].eq(getattr(self, f"young_from_{side}")),
                 ]
         read_out(m, self, CORE_COUNTERS, self.core)
         read_out(m, self, GATE_COUNTERS, gates)
@@ -321,7 +327,7 @@ class SplitJoin(wiring.Component):
 
     def _combine(self, m):
         """Restore the order over both sides."""
-        m.submodules.order = order = RoomQueue(record_layout(), depth=ORDER_DEPTH, flight=2)
+        m.submodules.order = order = RoomQueue(record_layout(), depth=ORDER_DEPTH, flight=4)
         m.submodules.apart = apart = Buffer(record_layout())  # a deep memory is slow enough
         m.submodules.orders = orders = Preview(record_layout())
         m.submodules.combiner = combiner = Combiner(self.plan, carried=self.carried)
@@ -330,10 +336,13 @@ class SplitJoin(wiring.Component):
         wiring.connect(m, apart.o, orders.i)
         wiring.connect(m, orders.o, combiner.records)
         wiring.connect(m, leaving.o, wiring.flipped(self.o))
-        m.d.comb += [
+        # From one end of the operator to the other; there is time until the first result comes.
+        m.d.sync += [
             order.push.eq(self._distributor.notes),
             order.payload.eq(self._distributor.record),
             self._room_for_records.eq(order.room),
+        ]
+        m.d.comb += [
             combiner.room.eq(leaving.room),
             leaving.push.eq(combiner.push),
             leaving.payload.eq(combiner.joined),

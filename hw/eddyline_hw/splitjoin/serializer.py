@@ -32,8 +32,11 @@ class PunctuatedSerializer(wiring.Component):
         What belongs to the row that was on offer two cycles ago.
     room : ``In(1)``
         Whoever takes the items can take another one.
-    push, item : Out
-        An item, three cycles after there was room; from flip-flops.
+    sends : ``Out(2)``
+        An item comes for the stream of R arrivals, of S arrivals; three cycles after there was
+        room, from flip-flops.
+    item : ``Out(item_layout())``
+        It.
     pair : ``Out(pair_layout(plan, carried))``
         What belongs to the item of two cycles ago. The id of a star's other side is 0.
     """
@@ -49,7 +52,7 @@ class PunctuatedSerializer(wiring.Component):
                 "i": In(foretold(row_layout(lanes))),
                 "found": In(found_layout(plan, lanes, carried)),
                 "room": In(1),
-                "push": Out(1),
+                "sends": Out(2),
                 "item": Out(item_layout()),
                 "pair": Out(pair_layout(plan, carried)),
             }
@@ -86,12 +89,13 @@ class PunctuatedSerializer(wiring.Component):
         flags = Signal.like(row)
         m.d.sync += [sent.eq(sends), chosen.eq(current & ~after), flags.eq(row)]
         closing = chosen[-1]
+        both = closing & flags.both
         m.d.sync += [
-            self.push.eq(sent),
+            self.sends.eq(Cat(~flags.side | both, flags.side | both) & sent.replicate(2)),
             self.item.star.eq(Cat(chosen[1::2], closing).any()),
             self.item.side.eq(flags.side),
             self.item.ordered.eq(flags.ordered),
-            self.item.both.eq(closing & flags.both),
+            self.item.both.eq(both),
             self.item.sync.eq(closing & flags.sync),
             self.item.hidden.eq(closing & flags.hidden),
             self.item.final.eq(closing & ~flags.sync & ~flags.hidden),
