@@ -76,7 +76,7 @@ class Kind:
 
 # In the order in which "auto" tries them. A variant of a kind has a colon in its name.
 DEVICES = {
-    "cpu": Kind("eddyline.device.cpu", "CpuDevice", "nested loop in vector code, all cores"),
+    "cpu": Kind("eddyline.device.cpu", "CpuDevice", "indexed windows, on all cores"),
     "reference": Kind(
         "eddyline.device.reference", "ReferenceDevice", "the definition in plain Python, slow"
     ),
