@@ -188,6 +188,7 @@ def test_a_death_is_noticed_within_a_second(doomed):
         # And one that has nothing to do, when the manager looks the next time.
         doomed.kill(0)
         while len(doomed.noticed) < 2:
+            time.sleep(0.01)
             assert join.pull() is None
         assert doomed.noticed[1] - doomed.deaths[1] < 1
     doomed.disarm()
