@@ -112,7 +112,7 @@ def survive(crew: Doomed, *, window: str, order: str, sharing: str) -> bool:
     [
         (0, "killed", "rows", "none", "subwindows"),
         (3, "stopped", "time", "inner", "tuples"),
-        (9, "silenced", "rows", "inner", "tuples"),
+        (8, "silenced", "rows", "inner", "tuples"),  # between its results and their end
         (12, "killed", "unbounded", "none", "tuples"),
         (10, "stopped", "rows", "inner", "subwindows"),
         (14, "silenced", "time", "none", "subwindows"),
