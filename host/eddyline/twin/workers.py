@@ -3,8 +3,6 @@
 import logging
 import select
 import socket
-import subprocess
-import sys
 import time
 import weakref
 from contextlib import suppress
@@ -13,6 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from eddyline.errors import DeviceError
+from eddyline.processes import Process, ended, started
 from eddyline.twin.channel import Channel, Code, Gone, Packet
 from eddyline.twin.protocol import Message
 
@@ -48,21 +47,14 @@ class Workers:
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2 * count + 1)
         ]
         hops, controls = links[: count + 1], links[count + 1 :]
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._workers: list[Process] = []
         mine = [hops[0][0], hops[-1][1], *(control[0] for control in controls)]
-        self._end = weakref.finalize(self, _end, self._workers, mine)
+        self._end = weakref.finalize(self, ended, self._workers, mine)
         for place in range(count):
             ends = (hops[place][1], hops[place + 1][0], controls[place][1])
             numbers = [link.fileno() for link in ends]
-            command = [sys.executable, "-P", "-m", "eddyline.twin.worker", chain, local]
-            self._workers.append(
-                subprocess.Popen(
-                    command + [str(number) for number in (place, count, *numbers)],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=numbers,
-                    process_group=0,  # an interrupt is for this process, which then ends them
-                )
-            )
+            arguments = (chain, local, place, count, *numbers)
+            self._workers.append(started("eddyline.twin.worker", arguments, numbers))
         # Only one copy of each end may stay open, or nobody would notice that a process is gone.
         for link in (end for pair in links for end in pair):
             if link not in mine:
@@ -166,12 +158,3 @@ class Workers:
                 "its part of the windows is lost, start another twin"
             )
         raise DeviceError("a worker has closed its channels; start another twin")
-
-
-def _end(workers: list[subprocess.Popen[bytes]], links: list[socket.socket]) -> None:
-    for link in links:
-        link.close()
-    for worker in workers:
-        worker.kill()
-    for worker in workers:
-        worker.wait()

@@ -13,6 +13,7 @@ from eddyline.plan import Plan, Window
 from tests.host.engine.draws import Drawn, alone, joins, pulled
 from tests.host.twin.joins import BAND, parts, plan, tuples
 
+DEATHS = 0.1  # of an engine, at a piece
 KINDS = ["bisort", "rap", "wib", "hash", "nested"]
 
 
@@ -31,12 +32,13 @@ def stored(owners: tuple[np.ndarray, np.ndarray], mine: int, r: slice, s: slice)
     )
 
 
-def shared(drawn: Drawn, kind: str, shares: int, rng: np.random.Generator, *, deaths: float):
+def found_by_shares(drawn: Drawn, kind: str, shares: int, seed: int) -> list[tuple[int, int]]:
     """Join with several engines. Some start again and load; some miss what does not concern them.
 
     Owners are drawn, and one side may have few of them: an engine that holds nothing of the other
     side, and stores nothing of a piece, is told its size when the next one comes.
     """
+    rng = np.random.default_rng(seed)
     one, whole = drawn.plan, drawn.whole
     most = rng.integers(1, shares + 1, 2)
     owners = (rng.integers(0, most[0], len(whole.r)), rng.integers(0, most[1], len(whole.s)))
@@ -48,7 +50,7 @@ def shared(drawn: Drawn, kind: str, shares: int, rng: np.random.Generator, *, de
         upto = r + len(piece.r), s + len(piece.s)
         now, before = (slice(r, upto[0]), slice(s, upto[1])), (slice(0, r), slice(0, s))
         for mine, engine in enumerate(engines):
-            if rng.random() < deaths:
+            if rng.random() < DEATHS:
                 engine.close()
                 engine = engines[mine] = opened(one, kind, shares)
                 past, _ = whole.cut(r + s)
@@ -69,15 +71,14 @@ def shared(drawn: Drawn, kind: str, shares: int, rng: np.random.Generator, *, de
         r, s = upto
     for engine in engines:
         engine.close()
-    return pairs
+    return sorted(pairs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40)
 @given(drawn=joins(), shares=st.integers(1, 3), seed=st.integers(0, 999))
 def test_shares_find_every_pair_once(kind, drawn, shares, seed):
-    rng = np.random.default_rng(seed)
-    assert sorted(shared(drawn, kind, shares, rng, deaths=0.1)) == sorted(alone(drawn))
+    assert found_by_shares(drawn, kind, shares, seed) == sorted(alone(drawn))
 
 
 @pytest.mark.slow
@@ -85,8 +86,7 @@ def test_shares_find_every_pair_once(kind, drawn, shares, seed):
 @settings(max_examples=3000)
 @given(drawn=joins(), shares=st.integers(1, 4), seed=st.integers(0, 999))
 def test_shares_find_every_pair_once_thoroughly(kind, drawn, shares, seed):
-    rng = np.random.default_rng(seed)
-    assert sorted(shared(drawn, kind, shares, rng, deaths=0.1)) == sorted(alone(drawn))
+    assert found_by_shares(drawn, kind, shares, seed) == sorted(alone(drawn))
 
 
 @pytest.mark.parametrize("kind", ["bisort", "nested"])

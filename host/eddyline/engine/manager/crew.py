@@ -4,11 +4,10 @@ import itertools
 import logging
 import select
 import socket
-import subprocess
-import sys
 import weakref
 
 from eddyline.engine.manager.link import Link, Message
+from eddyline.processes import Process, ended, started
 
 __all__ = ["Crew"]
 
@@ -35,10 +34,10 @@ class Crew:
     def __init__(self, count: int):
         if count < 1:
             raise ValueError(f"a crew needs at least 1 worker, not {count}")
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Process] = []
         self._links: list[Link] = []
         self.numbers = itertools.count()
-        self._end = weakref.finalize(self, _end, self._processes, self._links)
+        self._end = weakref.finalize(self, ended, self._processes, self._links)
         for _ in range(count):
             process, link = _start()
             self._processes.append(process)
@@ -99,22 +98,9 @@ class Crew:
         self._processes[place], self._links[place] = _start()
 
 
-def _start() -> tuple[subprocess.Popen[bytes], Link]:
+def _start() -> tuple[Process, Link]:
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "eddyline.engine.manager.worker", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            process_group=0,  # an interrupt is for this process, which then ends them
-        )
+        number = theirs.fileno()
+        process = started("eddyline.engine.manager.worker", [number], [number])
     return process, Link(mine)
-
-
-def _end(processes: list[subprocess.Popen[bytes]], links: list[Link]) -> None:
-    for link in links:
-        link.close()
-    for process in processes:
-        process.kill()
-    for process in processes:
-        process.wait()

@@ -4,7 +4,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from eddyline.device import Tuples
 from eddyline.engine.choice import choose
 from eddyline.engine.manager.collector import Collector
 from eddyline.engine.manager.crew import Crew
+from eddyline.engine.manager.ledger import Batch, Place, Status
 from eddyline.engine.manager.link import Gone, Message
 from eddyline.engine.manager.mirror import Mirror
 from eddyline.engine.manager.output import Piece, in_order
@@ -20,7 +20,7 @@ from eddyline.engine.part import Held, Part
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["ManagedJoin", "Status"]
+__all__ = ["ManagedJoin"]
 
 BATCH = 1 << 14  # arrivals of a batch, at the most
 # Batches that workers have at a time: one to work on, one to find when they have done it.
@@ -31,48 +31,6 @@ PAIRS = 1 << 22
 # for ever.
 ATTEMPTS = 5
 NOTHING = np.empty(0, np.int64)
-
-
-@dataclass
-class Status:
-    """What a worker said of itself with its last results.
-
-    ``comparisons`` are all that were done at its place.
-    """
-
-    comparisons: int = 0
-    held: tuple[Held, Held] = (Held(0, 0, 0, False), Held(0, 0, 0, False))
-
-
-@dataclass
-class _Batch:
-    """A batch that workers have: what it consists of, who has not answered, and what came in.
-
-    ``live`` are the oldest tuples of R and S that an arrival after this batch may see.
-    """
-
-    order: Message
-    arrivals: int
-    starts: np.ndarray
-    stops: np.ndarray
-    live: tuple[int, int]
-    awaited: set[int] = field(default_factory=set)
-    pieces: dict[int, list[Piece]] = field(default_factory=dict)
-
-
-@dataclass
-class _Place:
-    """What the manager knows of the worker at a place, whichever process that is.
-
-    ``newest`` are sequence numbers of the newest tuples that were given to it, -1 if there are
-    none; ``moves`` the segments that it reads; ``before`` comparisons of its predecessors.
-    """
-
-    newest: list[int] = field(default_factory=lambda: [-1, -1])
-    moves: dict[str, int] = field(default_factory=dict)
-    before: int = 0
-    attempts: int = 0
-    status: Status = field(default_factory=Status)
 
 
 class ManagedJoin:
@@ -133,7 +91,7 @@ class ManagedJoin:
         self._plan = plan
         self._own = None if crew else Crew(workers)
         self._crew = crew or self._own
-        self._places = [_Place() for _ in range(len(self.crew))]
+        self._places = [Place() for _ in range(len(self.crew))]
         each = -(-subwindows // len(self.crew))
         if share == "subwindows":
             each = each or SUBWINDOWS
@@ -152,7 +110,7 @@ class ManagedJoin:
         self._mirror = Mirror(plan)
         self._live = (0, 0)
         self._ending = False
-        self._flight: deque[_Batch] = deque()
+        self._flight: deque[Batch] = deque()
         self._ready: deque[Part] = deque()
         self._dead: set[int] = set()
         self._batches = self._closed = self._tuples = self._results = self._restarts = 0
@@ -191,6 +149,7 @@ class ManagedJoin:
         while True:
             if self._ready:
                 return self._ready.popleft()
+            self._send_full()
             if not self._flight and (self._collector.due() or (self._ending and self._collector)):
                 self._send(self._collector.take())
             if not self._flight:
@@ -203,9 +162,9 @@ class ManagedJoin:
         self._ending = True
 
     def flush(self) -> None:
+        self._collector.clear()
         while self._flight:
             self._listen(None)
-        self._collector.clear()
         self._ready.clear()
         self._mirror.clear()
         self._sharing.reset()
@@ -234,8 +193,8 @@ class ManagedJoin:
     # Collecting, preprocessing, sending.
 
     def _send_full(self) -> None:
-        """Send batches that are full while workers want more."""
-        while self._collector.full() and len(self._flight) < DEPTH:
+        """Send batches that are full, while workers want more and results are pulled."""
+        while self._collector.full() and len(self._flight) < DEPTH and not self._ready:
             self._send(self._collector.take())
 
     def _send(self, tuples: Tuples) -> None:
@@ -254,7 +213,7 @@ class ManagedJoin:
         last = (tuples.r, tuples.s)[tuples.sides[-1]][-1]
         starts, stops = mirror.partners(tuples) if self._ordered else (NOTHING, NOTHING)
         live = mirror.oldest_live(int(last["time"]))
-        batch = _Batch(order, len(tuples), starts, stops, live)
+        batch = Batch(order, len(tuples), starts, stops, live)
         self._batches += 1
         self._flight.append(batch)
         for number, place in enumerate(self._places):
@@ -339,7 +298,7 @@ class ManagedJoin:
             self._mirror.order.forget(batch.order["sides"][1])
             self._send_full()
 
-    def _parts(self, batch: _Batch, workers: list[list[Piece]]) -> list[Part]:
+    def _parts(self, batch: Batch, workers: list[list[Piece]]) -> list[Part]:
         if self._ordered:
             one = in_order(workers, batch.arrivals)
             return [

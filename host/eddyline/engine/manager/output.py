@@ -59,5 +59,6 @@ def in_order(workers: list[list[Piece]], arrivals: int) -> Piece:
     if len(counts) == 1:
         return Piece(r_id, s_id, at, ends)
     arrival = np.concatenate([np.repeat(np.arange(arrivals), some) for some in counts])
-    order = np.lexsort((at, arrival))
+    # One number to sort by. A worker's are sorted already, and this sort merges such runs.
+    order = np.argsort(arrival * (at.max(initial=0) + 1) + at, kind="stable")
     return Piece(r_id[order], s_id[order], at[order], ends)

@@ -1,0 +1,53 @@
+"""What the manager writes down: batches that are under way, and who is at which place."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eddyline.engine.manager.link import Message
+from eddyline.engine.manager.output import Piece
+from eddyline.engine.part import Held
+
+__all__ = ["Batch", "Place", "Status"]
+
+
+@dataclass
+class Status:
+    """What a worker said of itself with its last results.
+
+    ``comparisons`` are all that were done at its place.
+    """
+
+    comparisons: int = 0
+    held: tuple[Held, Held] = (Held(0, 0, 0, False), Held(0, 0, 0, False))
+
+
+@dataclass
+class Batch:
+    """A batch that workers have: what it consists of, who has not answered, and what came in.
+
+    ``live`` are the oldest tuples of R and S that an arrival after this batch may see.
+    """
+
+    order: Message
+    arrivals: int
+    starts: np.ndarray
+    stops: np.ndarray
+    live: tuple[int, int]
+    awaited: set[int] = field(default_factory=set)
+    pieces: dict[int, list[Piece]] = field(default_factory=dict)
+
+
+@dataclass
+class Place:
+    """What the manager knows of the worker at a place, whichever process that is.
+
+    ``newest`` are sequence numbers of the newest tuples that were given to it, -1 if there are
+    none; ``moves`` the segments that it reads; ``before`` comparisons of its predecessors.
+    """
+
+    newest: list[int] = field(default_factory=lambda: [-1, -1])
+    moves: dict[str, int] = field(default_factory=dict)
+    before: int = 0
+    attempts: int = 0
+    status: Status = field(default_factory=Status)
