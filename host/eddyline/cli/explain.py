@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
-from eddyline.engine.access import Dimension, Path
+from eddyline.engine.access import Dimension, Path, comparisons
 from eddyline.engine.choice import choose
 from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate
 from eddyline.query import Query
@@ -33,7 +33,7 @@ def describe(query: Query) -> Iterator[str]:
     for side in "rs":
         yield from _layout(side, plan.layout(side))
     yield f"predicate   {_text(plan.predicate, plan)}"
-    comparisons = list(_comparisons(plan.predicate))
+    comparisons = list(comparisons(plan.predicate))
     widths = sorted({plan.r.words[one.r].width for one in comparisons})
     counted = ", ".join(
         f"{sum(plan.r.words[c.r].width == width for c in comparisons)} of {width} bits"
@@ -84,14 +84,6 @@ def _text(node: Predicate, plan: Plan) -> str:
             return f"{side}.f{index}"
         case Compare(r, op, s):
             return f"r.{plan.r.words[r].name} {SYMBOLS[op]} s.{plan.s.words[s].name}"
-
-
-def _comparisons(node: Predicate) -> Iterator[Compare]:
-    if isinstance(node, Compare):
-        yield node
-    elif isinstance(node, All | Any_):
-        for part in node.parts:
-            yield from _comparisons(part)
 
 
 def _lookups(plan: Plan, paths: list[Path]) -> Iterator[str]:
