@@ -140,8 +140,9 @@ def test_a_worker_may_be_killed_at_every_point(doomed, how, sharing, window, ord
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["subwindows", "tuples"])
-def test_workers_may_be_killed_at_any_time(doomed, sharing):
-    """Not at a message, but whenever the clock says so."""
+def test_workers_may_be_killed_at_any_time(doomed, sharing, monkeypatch):
+    """Not at a message, but whenever the clock says so, also before they are ready."""
+    monkeypatch.setattr("eddyline.engine.manager.managed.ATTEMPTS", 1000)
     done = threading.Event()
 
     def kill_now_and_then() -> None:
@@ -153,10 +154,12 @@ def test_workers_may_be_killed_at_any_time(doomed, sharing):
 
     killer = threading.Thread(target=kill_now_and_then)
     killer.start()
-    for _ in range(6):
-        survive(doomed, window="rows", order="inner", sharing=sharing)
-    done.set()
-    killer.join()
+    try:
+        for _ in range(6):
+            survive(doomed, window="rows", order="inner", sharing=sharing)
+    finally:
+        done.set()
+        killer.join()
 
 
 def test_several_workers_may_die_at_once(doomed):
