@@ -33,10 +33,10 @@ def describe(query: Query) -> Iterator[str]:
     for side in "rs":
         yield from _layout(side, plan.layout(side))
     yield f"predicate   {_text(plan.predicate, plan)}"
-    comparisons = list(comparisons(plan.predicate))
-    widths = sorted({plan.r.words[one.r].width for one in comparisons})
+    found = list(comparisons(plan.predicate))
+    widths = sorted({plan.r.words[one.r].width for one in found})
     counted = ", ".join(
-        f"{sum(plan.r.words[c.r].width == width for c in comparisons)} of {width} bits"
+        f"{sum(plan.r.words[c.r].width == width for c in found)} of {width} bits"
         for width in widths
     )
     yield f"comparators {counted or 'none'}"
