@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from eddyline.cli.explain import describe
-from eddyline.plan import All, Any_, Compare, Plan, bands
+from eddyline.plan import All, Any_, Compare, Order, Plan, bands
 from eddyline.query import Query
 from eddyline.query.window import rows
 from tests.host.predicates import PREDICATES, SCHEMA
@@ -89,13 +89,17 @@ def test_explain_tells_what_matters():
         "tuple s     132 bits: 4 words, 0 flags",
         "at least a - 10, as int32, may be invalid",
         "comparators 4 of 32 bits",
-        "engine      bisort, two-dimensional band",
-        "index       r.w0 (x) between s.w0 and s.w1 in strips and r.w1 (y) between s.w2 and s.w3",
+        "engine      grid, two-dimensional band",
+        "index       r.w0 (x) between s.w0 and s.w1 and r.w1 (y) between s.w2 and s.w3\n",
         "window r    rows:1000",
         "at 13 bytes per tuple",
         "rows are taken alternately",
     ):
         assert part in text
+    ordered = Query(R, S, BAND, rows(1000), rows(2000), order=Order("inner"))
+    assert "s.w1 in strips and r.w1 (y) between s.w2 and s.w3; 2 more" in "\n".join(
+        describe(ordered)
+    )
     several = "\n".join(describe(Query(R, S, "r.x <> s.a OR r.y = s.b", rows(1), rows(1))))
     assert "index       r.w0 (x) <> s.w0 (a)\n            r.w1 (y) = s.w1 (b); 1 more" in several
     none = "\n".join(describe(Query(R, S, "r.x > 1", rows(1), rows(1))))

@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Iterator
 
 from eddyline.cli.query import add_query_arguments, query_of, sources_of
-from eddyline.engine.access import Dimension, Path, comparisons
-from eddyline.engine.choice import choose
+from eddyline.engine.access import Dimension, comparisons
+from eddyline.engine.choice import Choice, choose
 from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate
 from eddyline.query import Query
 
@@ -42,7 +42,7 @@ def describe(query: Query) -> Iterator[str]:
     yield f"comparators {counted or 'none'}"
     choice = choose(plan)
     yield f"engine      {choice.engine}, {choice.reason}"
-    for number, line in enumerate(_lookups(plan, choice.paths or [])):
+    for number, line in enumerate(_lookups(plan, choice)):
         yield f"{'index' if number == 0 else '':11} {line}"
     for side, spec in (("r", query.window_r), ("s", query.window_s)):
         yield f"window {side}    {spec}, {_size(plan, side)}"
@@ -86,15 +86,16 @@ def _text(node: Predicate, plan: Plan) -> str:
             return f"r.{plan.r.words[r].name} {SYMBOLS[op]} s.{plan.s.words[s].name}"
 
 
-def _lookups(plan: Plan, paths: list[Path]) -> Iterator[str]:
+def _lookups(plan: Plan, choice: Choice) -> Iterator[str]:
     """Say what an index is asked for, and what is left to test."""
-    for path in paths:
+    for path in choice.paths or []:
         sign = "<>" if path.unequal else "="
         parts = [f"{_r(plan, one)} {sign} {_s(plan, one)}" for one in path.equal]
         parts += [_overlap(plan, dimension) for dimension in path.dimensions]
-        if len(path.dimensions) == 2:
+        cells = choice.engine == "grid"
+        if len(path.dimensions) == 2 and not cells:
             parts[0] += " in strips"
-        left = len(path.residual) + len(path.excluded)
+        left = len(path.undecided if cells else path.residual) + len(path.excluded)
         yield " and ".join(parts) + (f"; {left} more tested on what it finds" if left else "")
 
 

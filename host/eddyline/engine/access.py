@@ -61,6 +61,11 @@ class Path:
         return len(self.dimensions) == 2 or self.group_bits + self.range_bits > 32
 
     @property
+    def undecided(self) -> tuple[Predicate, ...]:
+        """What is left to test where bounds are stored and decide: in cells."""
+        return tuple(one for one in self.residual if one not in self.bounding)
+
+    @property
     def by_hash(self) -> bool:
         return not self.dimensions and not self.unequal
 

@@ -118,7 +118,7 @@ class IndexedJoin:
         if engine == "grid" and shares:
             engine = "bisort"
         if engine == "grid":  # cells hold bounds, and these decide
-            paths = [replace(one, residual=_undecided(one)) for one in paths]
+            paths = [replace(one, residual=one.undecided) for one in paths]
         spec = np.array(list(_description(plan, paths, engine, subwindows, shares)), np.int64)
         self._handle = self._library.eddyline_join_open(
             spec.ctypes.data, len(spec), threads, *self._failure
@@ -292,10 +292,6 @@ def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
     yield len(lines)
     for line in lines:
         yield from line
-
-
-def _undecided(path: Path) -> tuple[Predicate, ...]:
-    return tuple(one for one in path.residual if one not in path.bounding)
 
 
 def _tests(path: Path) -> list[Predicate]:
