@@ -71,8 +71,7 @@ def test_predicates_that_mean_nothing(files, capsys, on, message):
         (
             ["--device", "cpu?cores=4"],
             DEVICE,
-            "device 'cpu' has no option 'cores' (it takes: threads, engine, subwindows, "
-            "workers, sharing)",
+            "device 'cpu' has no option 'cores' (it takes: threads, engine, subwindows, workers",
         ),
         (["--device", "cpu?threads=no"], DEVICE, "threads='no' is not a number"),
         (["-o", "result.xlsx"], QUERY, "cannot tell the format of result.xlsx"),
