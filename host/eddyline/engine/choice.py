@@ -1,9 +1,9 @@
 """Which engine joins a plan, and why.
 
 For bands and ranges the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are
-large, else the RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large was
-measured (docs/engines.md): BI-Sort needs a lookup per subwindow, and more subwindows the smaller
-batches are beside the window.
+large, else the RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large goes
+by the window: BI-Sort needs a lookup per subwindow, and more subwindows the smaller batches are
+beside the window. The border lies between the few points that were tried (docs/decisions.md).
 """
 
 from collections.abc import Callable
