@@ -94,6 +94,11 @@ class RowStore:
     def __len__(self) -> int:
         return self.count - self.first
 
+    @property
+    def empty(self) -> pa.RecordBatch:
+        """A batch of no rows."""
+        return pa.RecordBatch.from_pylist([], schema=self._schema)
+
     def append(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
         if not batch.num_rows:
             return

@@ -12,13 +12,13 @@ from eddyline.clock import EARLIEST
 from eddyline.device import Device, Results, Tuples, joined
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
-from eddyline.errors import DataError, OutOfOrder, QueryError
+from eddyline.errors import DataError, OutOfOrder
 from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
 from eddyline.io.source import Heartbeat, Source
 from eddyline.query import Query
-from eddyline.query.predicate import columns_of
-from eddyline.query.types import raw_array
+from eddyline.results import needed_columns, require_carried, result_batch, result_schema
 from eddyline.rowstore import RowStore, StreamRows, concatenated
+from eddyline.times import times_of
 
 __all__ = ["Session", "Totals"]
 
@@ -83,7 +83,7 @@ class Session:
             for number, source in enumerate(sources)
         }
         self._rows = {stream: StreamRows() for stream in self._sources}
-        self._columns = {side: self._needed_columns(side) for side in "rs"}
+        self._columns = {side: needed_columns(self.query, side) for side in "rs"}
         lateness = self.query.lateness
         allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
         self._time_gate = TimeGate(self._sources, lateness=allowed) if self.query.time else None
@@ -97,13 +97,13 @@ class Session:
         self._stores = {
             side: RowStore(self.query.schema(side), id_bits=self.query.id_bits) for side in "rs"
         }
-        self._require_carried()
+        require_carried(self.query)
         self._sent: deque[_Sent] = deque()
         self._arrivals = 0
         self._now = EARLIEST
         # A device that drops tuples holds older ones than the windows say.
         self._lossy = getattr(self.device, "lossy", False)
-        self.schema = self._result_schema()
+        self.schema = result_schema(self.query)
         self.device.configure(self.query.plan)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -158,26 +158,6 @@ class Session:
             unit = self.query.time_type(stream.side).unit
             self._time_gate.heartbeat(stream, int(heartbeat.time * unit / (self.query.tick or 1)))
 
-    def _needed_columns(self, side: str) -> list[str]:
-        """Return the columns that words, flags or results are made of; others are not kept."""
-        needed = {output.column for output in self.query.outputs if output.side == side}
-        needed |= columns_of(self.query.predicate, side)
-        return [name for name in self.query.schema(side).names if name in needed]
-
-    def _require_carried(self) -> None:
-        """Refuse result columns of types that Arrow cannot pick rows out of."""
-        for output in self.query.outputs:
-            if output.side == "time":
-                continue
-            type_ = self.query.schema(output.side).field(output.column).type
-            try:
-                pa.nulls(0, type_).take(pa.array([], pa.int64()))
-            except pa.ArrowNotImplementedError:
-                raise QueryError(
-                    f"column {output.side}.{output.column} is {type_}, which cannot be carried "
-                    "into the result: leave it out with select"
-                ) from None
-
     def _add(self, stream: Stream, batch: pa.RecordBatch) -> None:
         batch = _conformed(batch, self.query.schema(stream.side))
         first = self._rows[stream].count
@@ -201,27 +181,8 @@ class Session:
                     self.on_late(stream.side, part)
 
     def _times(self, stream: Stream, batch: pa.RecordBatch, first: int) -> np.ndarray:
-        """Return a batch's timestamps in ticks of the join's clock."""
-        assert self.query.time
-        name = self.query.time[stream.side == "s"]
-        raw, valid = raw_array(batch[name])
-        if not valid.all():
-            row = first + int(np.argmin(valid))
-            raise DataError(
-                f"{self._sources[stream].place(row)}, column {name!r}: the time is NULL"
-            )
-        type_ = self.query.time_type(stream.side)
-        scale = int(type_.unit / (self.query.tick or 1))
-        most = (2**63 - 1) // scale
-        too_far = (raw > most) | (raw < -most) if scale > 1 or raw.dtype == np.uint64 else None
-        if too_far is not None and too_far.any():
-            at = int(np.argmax(too_far))
-            value = batch[name][at].as_py() if scale == 1 else raw[at]
-            raise DataError(
-                f"{self._sources[stream].place(first + at)}, column {name!r}: the time {value} is "
-                "beyond 64 bits in the finer unit of the two time columns"
-            )
-        return raw.astype(np.int64) * scale
+        place = self._sources[stream].place
+        return times_of(self.query, stream.side, batch, lambda row: place(first + row))
 
     def _out_of_order(
         self, stream: Stream, batch: pa.RecordBatch, first: int, error: OutOfOrder
@@ -337,35 +298,7 @@ class Session:
             wanted = [one.column for one in self.query.outputs if one.side == side]
             tables[side], when = self._stores[side].take(ids, list(dict.fromkeys(wanted)))
             times.append(when)
-        columns = []
-        for output, target in zip(self.query.outputs, self.schema, strict=True):
-            if output.side == "time":
-                columns.append(self._result_time(np.maximum(*times), target.type))
-            else:
-                columns.append(pa.concat_arrays(tables[output.side][output.column].chunks))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _result_time(self, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
-        if not self.query.tick:
-            return pa.array(ticks).cast(type_)
-        raw = pa.array(ticks)
-        return raw.cast(pa.int32()).cast(type_) if type_.bit_width == 32 else raw.cast(type_)
-
-    def _result_schema(self) -> pa.Schema:
-        fields = []
-        for output in self.query.outputs:
-            if output.side == "time":
-                assert self.query.time
-                finest = min("rs", key=lambda side: self.query.time_type(side).unit)
-                name = self.query.time[finest == "s"]
-                type_ = (
-                    self.query.schema(finest).field(name).type if self.query.tick else pa.int64()
-                )
-                fields.append(pa.field(output.name, type_, nullable=False))
-            else:
-                source = self.query.schema(output.side).field(output.column)
-                fields.append(source.with_name(output.name))
-        return pa.schema(fields)
+        return result_batch(self.query, self.schema, tables, times)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

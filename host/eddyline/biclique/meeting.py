@@ -1,0 +1,130 @@
+"""Where the rows of a unit meet: an engine of this process, or any device."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from eddyline.device import Device, Tuples
+from eddyline.device.cpu import CpuDevice
+from eddyline.device.discovery import open_device
+from eddyline.engine.choice import choose
+from eddyline.engine.part import ShareEngine, Stores
+from eddyline.errors import DeviceError
+from eddyline.plan import Plan
+
+__all__ = ["Meeting", "open_meeting"]
+
+Pairs = tuple[np.ndarray, np.ndarray]
+
+
+class Meeting(Protocol):
+    """Joins batches of tuples with what is stored."""
+
+    emptied: bool
+    """Whether the last batch has left nothing stored, so that it must be loaded again."""
+
+    def load(self, tuples: Tuples) -> None:
+        """Store tuples whose results are known."""
+
+    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
+        """Join a batch completely and store some of it: all, by default."""
+
+    def close(self) -> None: ...
+
+
+def open_meeting(plan: Plan, device: str, *, units: int) -> Meeting:
+    """Open what joins the tuples of one of ``units`` units that rows are shown to.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot do the plan, or cannot store a share.
+    """
+    name, _, options = device.partition("?")
+    if name in ("auto", "cpu") and "threads=" not in options:
+        # Parallelism comes from the units.
+        device = f"cpu?threads=1&{options}".rstrip("&")
+    opened = open_device(device)
+    if isinstance(opened, CpuDevice):
+        return _Engine(plan, opened, units)
+    if units > 1:
+        raise DeviceError(
+            f"device {device!r} stores every row that it is shown, so {units} units would each "
+            "hold all of them: use 1 unit, an equality in the predicate, or device cpu"
+        )
+    return _Device(plan, opened)
+
+
+class _Engine:
+    """An engine of the cpu device, which can show a tuple to the others without storing it."""
+
+    emptied = False
+
+    def __init__(self, plan: Plan, device: CpuDevice, units: int):
+        choice = choose(plan, device.engine)
+        self._engine: ShareEngine
+        if choice.paths is None:
+            from eddyline.engine.nested_share import NestedLoopShare
+
+            self._engine = NestedLoopShare(plan, threads=device.threads)
+            return
+        from eddyline.engine.indexed import IndexedJoin
+
+        self._engine = IndexedJoin(
+            plan,
+            choice.paths,
+            engine=choice.engine,
+            threads=device.threads,
+            subwindows=device.subwindows or 0,
+            shares=units if units > 1 else 0,
+        )
+
+    def load(self, tuples: Tuples) -> None:
+        ones = (np.ones(len(tuples.r), np.uint8), np.ones(len(tuples.s), np.uint8))
+        self._engine.load(tuples, ones)
+
+    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
+        self._engine.push(tuples, stores)
+        while (part := self._engine.pull()) is not None:
+            yield part.r_id, part.s_id
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+class _Device:
+    """A device. One that needs further input to finish a batch is flushed after each."""
+
+    def __init__(self, plan: Plan, device: Device):
+        self._device = device.__enter__()
+        self._device.configure(plan)
+        self._pushed = 0
+        self.emptied = False
+
+    def load(self, tuples: Tuples) -> None:
+        self.emptied = False
+        for _ in self._meet(tuples):
+            pass
+
+    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
+        assert stores is None
+        closed = 0
+        for closed, pairs in self._meet(tuples):
+            yield pairs
+        if closed < self._pushed:
+            last = self._device.flush()
+            self.emptied = True
+            yield last.r_id, last.s_id
+
+    def _meet(self, tuples: Tuples) -> Iterator[tuple[int, Pairs]]:
+        self._device.push(tuples)
+        self._pushed += len(tuples)
+        while True:
+            results = self._device.pull()
+            yield results.closed, (results.r_id, results.s_id)
+            if results.nothing:
+                return
+
+    def close(self) -> None:
+        self._device.__exit__(None, None, None)

@@ -1,0 +1,69 @@
+"""The rows of the result: which columns they need, and how they are put together."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import QueryError
+from eddyline.query import Query
+from eddyline.query.predicate import columns_of
+
+__all__ = ["needed_columns", "require_carried", "result_batch", "result_schema"]
+
+
+def needed_columns(query: Query, side: str) -> list[str]:
+    """Return the columns that words, flags or results are made of; others are not kept."""
+    needed = {output.column for output in query.outputs if output.side == side}
+    needed |= columns_of(query.predicate, side)
+    return [name for name in query.schema(side).names if name in needed]
+
+
+def require_carried(query: Query) -> None:
+    """Refuse result columns of types that Arrow cannot pick rows out of."""
+    for output in query.outputs:
+        if output.side == "time":
+            continue
+        type_ = query.schema(output.side).field(output.column).type
+        try:
+            pa.nulls(0, type_).take(pa.array([], pa.int64()))
+        except pa.ArrowNotImplementedError:
+            raise QueryError(
+                f"column {output.side}.{output.column} is {type_}, which cannot be carried "
+                "into the result: leave it out with select"
+            ) from None
+
+
+def result_schema(query: Query) -> pa.Schema:
+    fields = []
+    for output in query.outputs:
+        if output.side == "time":
+            assert query.time
+            finest = min("rs", key=lambda side: query.time_type(side).unit)
+            name = query.time[finest == "s"]
+            type_ = query.schema(finest).field(name).type if query.tick else pa.int64()
+            fields.append(pa.field(output.name, type_, nullable=False))
+        else:
+            source = query.schema(output.side).field(output.column)
+            fields.append(source.with_name(output.name))
+    return pa.schema(fields)
+
+
+def result_batch(
+    query: Query, schema: pa.Schema, tables: Mapping[str, pa.Table], times: Sequence[np.ndarray]
+) -> pa.RecordBatch:
+    """Put rows of R and the rows of S that they met side by side; a result's time is the later."""
+    columns = []
+    for output, target in zip(query.outputs, schema, strict=True):
+        if output.side == "time":
+            columns.append(_result_time(query, np.maximum(*times), target.type))
+        else:
+            columns.append(pa.concat_arrays(tables[output.side][output.column].chunks))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _result_time(query: Query, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
+    raw = pa.array(ticks)
+    if not query.tick:
+        return raw.cast(type_)
+    return raw.cast(pa.int32()).cast(type_) if type_.bit_width == 32 else raw.cast(type_)

@@ -1,0 +1,40 @@
+"""The times of rows, in ticks of the join's clock."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.errors import DataError
+from eddyline.query import Query
+from eddyline.query.types import raw_array
+
+__all__ = ["times_of"]
+
+
+def times_of(
+    query: Query, side: str, batch: pa.RecordBatch, place: Callable[[int], str]
+) -> np.ndarray:
+    """Return a batch's timestamps. ``place`` names a row of it, for errors.
+
+    Raises
+    ------
+    DataError
+        If a time is NULL or cannot be told in ticks of the join's clock.
+    """
+    assert query.time
+    name = query.time[side == "s"]
+    raw, valid = raw_array(batch[name])
+    if not valid.all():
+        raise DataError(f"{place(int(np.argmin(valid)))}, column {name!r}: the time is NULL")
+    scale = int(query.time_type(side).unit / (query.tick or 1))
+    most = (2**63 - 1) // scale
+    too_far = (raw > most) | (raw < -most) if scale > 1 or raw.dtype == np.uint64 else None
+    if too_far is not None and too_far.any():
+        at = int(np.argmax(too_far))
+        value = batch[name][at].as_py() if scale == 1 else raw[at]
+        raise DataError(
+            f"{place(at)}, column {name!r}: the time {value} is "
+            "beyond 64 bits in the finer unit of the two time columns"
+        )
+    return raw.astype(np.int64) * scale

@@ -1,0 +1,160 @@
+"""Units of the biclique against the definition: any batches, any order of them, any share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.api import make_query
+from eddyline.biclique.unit import Sent, Unit
+from eddyline.errors import DeviceError
+from eddyline.plan import Order
+from eddyline.reference import arrival_order, join
+
+BAND = "abs(r.x - s.x) <= 2"
+PREDICATES = {
+    BAND: lambda r, s: abs(r["x"] - s["x"]) <= 2,
+    "r.x = s.x": lambda r, s: r["x"] == s["x"],
+    "r.x < s.x": lambda r, s: r["x"] < s["x"],
+    "r.name = s.name AND r.x <> s.x": lambda r, s: r["name"] == s["name"] and r["x"] != s["x"],
+}
+SCHEMA = pa.schema(
+    [
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("t", pa.int64(), nullable=False),
+        pa.field("x", pa.int32(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass
+class Case:
+    """Batches as they come: rows of R, rows of S, and who stores which."""
+
+    on: str
+    window: tuple[str, str]
+    units: int
+    batches: list[tuple[list[dict], list[dict]]]
+    restart: int
+
+
+@st.composite
+def cases(draw, *, units=st.integers(1, 3)) -> Case:
+    window = st.sampled_from(["time:0", "time:1", "time:7", "time:1000", "unbounded"])
+    number = 0
+    batches = []
+    for drift in draw(st.lists(st.integers(0, 9), max_size=6)):
+        sides = []
+        for _ in range(2):
+            rows = []
+            for t, x in draw(
+                st.lists(st.tuples(st.integers(0, 12), st.integers(-3, 3)), max_size=8)
+            ):
+                number += 1
+                name = "abc"[number % 3]
+                rows.append({"n": number, "t": drift * 2 + t, "x": x, "name": name})
+            sides.append(rows)
+        batches.append((sides[0], sides[1]))
+    return Case(
+        draw(st.sampled_from(sorted(PREDICATES))),
+        (draw(window), draw(window)),
+        draw(units),
+        batches,
+        draw(st.integers(0, 6)),
+    )
+
+
+def query_of(case: Case):
+    return make_query(
+        SCHEMA, SCHEMA, case.on, window=case.window, time="t", select="r.n AS r, s.n AS s"
+    )
+
+
+def expected(case: Case) -> list[tuple[int, int]]:
+    """Return what the definition finds in all rows, sorted by time."""
+    query = query_of(case)
+    sides = [
+        [sorted([row for batch in case.batches for row in batch[side]], key=lambda row: row["t"])]
+        for side in (0, 1)
+    ]
+    arrivals, _ = arrival_order(*sides, time=lambda side, row: row["t"])
+    names = {(one.side, one.id): one.row["n"] for one in arrivals}
+    found = join(arrivals, PREDICATES[case.on], query.window("r"), query.window("s"), Order("none"))
+    return sorted((names["r", p[0]], names["s", p[1]]) for p in found if isinstance(p, tuple))
+
+
+def found(case: Case, device: str = "cpu", *, forget: bool = True) -> list[tuple[int, int]]:
+    """Return what units find, of which some are replaced by ones loaded with what is stored."""
+    query = query_of(case)
+    pairs: list[tuple[int, int]] = []
+    everything = [row for batch in case.batches for side in batch for row in side]
+    for place in range(case.units):
+        unit = Unit(query, device, units=case.units)
+        stored: list[list[dict]] = [[], []]
+        for number, batch in enumerate(case.batches):
+            if number == case.restart:
+                unit.close()
+                unit = Unit(query, device, units=case.units)
+                unit.load(rows(stored[0]), rows(stored[1]))
+            sent = []
+            for side in (0, 1):
+                mine = [row for row in batch[side] if row["n"] % case.units == place]
+                stored[side] += mine
+                stores = np.array([row in mine for row in batch[side]], bool)
+                sent.append(Sent(rows(batch[side]), stores if case.units > 1 else None))
+            for result in unit.join(*sent):
+                assert result.num_rows
+                pairs += zip(result["r"].to_pylist(), result["s"].to_pylist(), strict=True)
+            if forget:
+                later = [row["t"] for one in case.batches[number + 1 :] for s in one for row in s]
+                unit.forget(min(later, default=max((row["t"] for row in everything), default=0)))
+        unit.close()
+    return sorted(pairs)
+
+
+def rows(many: list[dict]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(many, schema=SCHEMA)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_units_find_what_the_definition_finds(case):
+    assert found(case) == expected(case)
+
+
+@settings(max_examples=30, deadline=None)
+@given(cases(units=st.just(1)))
+def test_any_device_may_be_a_unit(case):
+    assert found(case, "reference") == expected(case)
+
+
+def test_a_straggler_meets_what_the_device_has_let_go_of():
+    old = {"n": 1, "t": 0, "x": 0, "name": "a"}
+    new = {"n": 2, "t": 100, "x": 0, "name": "a"}
+    straggler = {"n": 3, "t": 3, "x": 0, "name": "a"}
+    for units in (1, 2, 3):
+        case = Case(
+            BAND, ("time:5", "time:5"), units, [([old], []), ([new], []), ([], [straggler])], 9
+        )
+        assert found(case, forget=False) == [(1, 3)]
+
+
+def test_a_unit_forgets_what_cannot_match_any_more():
+    query = query_of(Case(BAND, ("time:5", "time:9"), 1, [], 0))
+    unit = Unit(query, "cpu")
+    for t in range(50):
+        batch = rows([{"n": t, "t": t, "x": 0, "name": "a"}])
+        list(unit.join(Sent(batch), Sent(batch)))
+        unit.forget(t)
+        assert unit.stored <= (6, 10)
+    unit.close()
+
+
+def test_gateware_may_be_a_unit_but_cannot_store_a_share():
+    query = query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0))
+    with pytest.raises(DeviceError, match="2 units would each hold all of them"):
+        Unit(query, "sim:splitjoin?cores=2&window=64", units=2)
