@@ -63,6 +63,8 @@ class _Engine:
 
     def __init__(self, plan: Plan, device: CpuDevice, units: int):
         choice = choose(plan, device.engine)
+        # These look up and store in one step, arrival by arrival, unless they store a share.
+        self._one_step = units == 1 and choice.engine in ("hash", "grid")
         self._engine: ShareEngine
         if choice.paths is None:
             from eddyline.engine.nested_share import NestedLoopShare
@@ -81,6 +83,10 @@ class _Engine:
         )
 
     def load(self, tuples: Tuples) -> None:
+        if self._one_step:
+            for _ in self.join(tuples, None):
+                pass
+            return
         ones = (np.ones(len(tuples.r), np.uint8), np.ones(len(tuples.s), np.uint8))
         self._engine.load(tuples, ones)
 
@@ -99,7 +105,7 @@ class _Device:
     def __init__(self, plan: Plan, device: Device):
         self._device = device.__enter__()
         self._device.configure(plan)
-        self._pushed = 0
+        self._pushed = self._closed = 0
         self.emptied = False
 
     def load(self, tuples: Tuples) -> None:
@@ -109,22 +115,22 @@ class _Device:
 
     def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
         assert stores is None
-        closed = 0
-        for closed, pairs in self._meet(tuples):
-            yield pairs
-        if closed < self._pushed:
+        yield from self._meet(tuples)
+        if self._closed < self._pushed:
             last = self._device.flush()
+            self._closed = last.closed
             self.emptied = True
             yield last.r_id, last.s_id
 
-    def _meet(self, tuples: Tuples) -> Iterator[tuple[int, Pairs]]:
+    def _meet(self, tuples: Tuples) -> Iterator[Pairs]:
         self._device.push(tuples)
         self._pushed += len(tuples)
         while True:
             results = self._device.pull()
-            yield results.closed, (results.r_id, results.s_id)
+            self._closed = results.closed
             if results.nothing:
                 return
+            yield results.r_id, results.s_id
 
     def close(self) -> None:
         self._device.__exit__(None, None, None)

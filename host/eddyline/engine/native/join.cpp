@@ -97,6 +97,7 @@ public:
     // Store tuples without looking anything up, as if they had come and gone through earlier.
     void load(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         if (open_ || !waiting_.empty()) throw std::runtime_error("tuples are loaded between batches");
+        if (by_arrival_) throw std::runtime_error("only engines with a share can be loaded");
         batch_ = batch_of(sides, n, r, s, stores);
         enter();
         bool any = false;
