@@ -1,0 +1,151 @@
+"""Which unit stores a row, and which units are shown it.
+
+Units are cut into subgroups. An equality sends a row to one subgroup, by the hash of its value, and
+spreads rows over the units of it (BiStream's ContRand); without one there is one subgroup, and rows
+are spread over all units (random routing). Nothing here is left to chance: a batch that is replayed
+must take the same ways.
+"""
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
+from eddyline.errors import QueryError
+from eddyline.plan import All, Compare, Predicate
+from eddyline.query import Query
+from eddyline.query.lower import SideRecipes, Value
+
+__all__ = ["Router", "Routing", "equalities", "make_routing"]
+
+MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+
+
+@dataclass(frozen=True)
+class Routing:
+    """``units`` units in ``subgroups`` subgroups of the same size."""
+
+    units: int
+    subgroups: int
+
+    @property
+    def each(self) -> int:
+        """Units of a subgroup: a row is shown to all of them."""
+        return self.units // self.subgroups
+
+
+def equalities(predicate: Predicate) -> list[Compare]:
+    """Return the equalities that every pair must satisfy."""
+    parts = predicate.parts if isinstance(predicate, All) else (predicate,)
+    found = [part for part in parts if isinstance(part, Compare) and part.op == "eq"]
+    for part in parts:
+        if isinstance(part, All):
+            found += equalities(part)
+    return found
+
+
+def make_routing(query: Query, units: int, subgroups: int | None = None) -> Routing:
+    """Return a routing, by default with as many subgroups as the predicate allows.
+
+    Raises
+    ------
+    QueryError
+        If the numbers do not go together, with each other or with the query.
+    """
+    for name, number in (("units", units), ("subgroups", subgroups)):
+        if number is not None and (isinstance(number, bool) or number < 1):
+            raise QueryError(f"{name}={number!r} is not a number from 1 up")
+    equal = bool(equalities(query.plan.predicate))
+    if any(window.kind == "rows" for window in (query.window_r, query.window_s)) and units > 1:
+        raise QueryError(
+            f"windows of rows are counted over the whole stream, so {units} units could not tell "
+            "which rows are inside: use 1 unit, or windows of time"
+        )
+    if subgroups is None:
+        return Routing(units, units if equal else 1)
+    if subgroups > 1 and not equal:
+        raise QueryError(
+            f"{subgroups} subgroups need an equality that every pair satisfies, and the predicate "
+            f"{query.on!r} has none: use 1 subgroup"
+        )
+    if units % subgroups:
+        raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
+    return Routing(units, subgroups)
+
+
+@dataclass(frozen=True)
+class Router:
+    """Finds the ways of one side's rows."""
+
+    query: Query
+    side: str
+    routing: Routing
+
+    def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
+        """Return the unit that stores each row, or -1 if nothing can ever match it.
+
+        ``spread`` are hashes of whole rows, as 64-bit integers.
+        """
+        spread = _mixed(spread.astype(np.int64, copy=False).view(np.uint64))
+        if not self._words:  # one subgroup
+            return (spread % np.uint64(self.routing.units)).astype(np.int64)
+        key = np.zeros(rows.num_rows, np.uint64)
+        valid = np.ones(rows.num_rows, bool)
+        records = self._encoder.encode(rows)
+        for number, column in self._words:
+            words = (
+                records[f"w{number}"].astype(np.uint64) if column is None else _texts(rows[column])
+            )
+            key = _mixed(key * MIX[0] + words)
+            valid &= (records["valid"] >> np.uint64(number) & np.uint64(1)).astype(bool)
+        group = (key % np.uint64(self.routing.subgroups)).astype(np.int64)
+        # Other bits than those that make the group of a row whose hash is that of its key.
+        within = (_mixed(spread) % np.uint64(self.routing.each)).astype(np.int64)
+        return np.where(valid, group * self.routing.each + within, -1)
+
+    def shown(self, unit: int) -> range:
+        """Return the units that are shown the rows which a unit stores, that unit included."""
+        first = unit // self.routing.each * self.routing.each
+        return range(first, first + self.routing.each)
+
+    @cached_property
+    def _words(self) -> list[tuple[int, str | None]]:
+        """Words of this side that an equality compares, with the column if it is text."""
+        found: list[tuple[int, str | None]] = []
+        if self.routing.subgroups == 1:
+            return found
+        for one in equalities(self.query.plan.predicate):
+            number = one.r if self.side == "r" else one.s
+            recipe = self._recipes.words[number]
+            text = isinstance(recipe, Value) and recipe.term.type.kind == "text"
+            found.append((number, recipe.term.column if text else None))
+        return found
+
+    @property
+    def _recipes(self) -> SideRecipes:
+        return self.query.lowering.side(self.side)
+
+    @property
+    def _encoder(self) -> SideEncoder:
+        return SideEncoder(self._recipes, Dictionary(), side=self.side)
+
+
+def _mixed(hashes: np.ndarray) -> np.ndarray:
+    """Let every bit of a hash depend on every bit of it (MurmurHash3's finalizer)."""
+    shift = np.uint64(33)
+    for factor in MIX:
+        hashes = (hashes ^ (hashes >> shift)) * factor
+    return hashes ^ (hashes >> shift)
+
+
+def _texts(column: pa.Array) -> np.ndarray:
+    """Return hashes of strings that are the same in every process."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_string()).dictionary_encode()
+    values = column.dictionary.to_pylist()
+    table = [zlib.crc32(str(value).encode("utf-8", "surrogatepass")) for value in values] or [0]
+    return np.array(table, np.uint64)[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]

@@ -1,0 +1,50 @@
+"""Units that live on in a worker process between micro-batches.
+
+State is the truth, a unit is a cache of it: every write of a unit's state carries a new mark, and a
+unit is used again only if its mark is the one in the state. So it does not matter which attempt of
+a task, or which worker, has written last.
+"""
+
+import atexit
+from collections import Counter, OrderedDict
+
+from eddyline.biclique.unit import Unit
+
+__all__ = ["counts", "give_back", "take"]
+
+Key = tuple[str, int]
+
+counts: Counter[str] = Counter()
+_units: OrderedDict[Key, tuple[str, Unit]] = OrderedDict()
+
+
+def take(key: Key, mark: str | None) -> Unit | None:
+    """Return the unit if it is here and not behind or ahead of the state. Then it is yours.
+
+    ``mark`` is the one in the state, None if there is no state yet.
+    """
+    held, unit = _units.pop(key, (None, None))
+    if unit is None:
+        counts["new" if mark is None else "lost"] += 1
+        return None
+    if held == mark:
+        counts["hit"] += 1
+        return unit
+    counts["stale"] += 1
+    unit.close()
+    return None
+
+
+def give_back(key: Key, mark: str, unit: Unit, *, most: int) -> None:
+    """Keep a unit whose state was written with this mark."""
+    _units[key] = (mark, unit)
+    while len(_units) > most:
+        _, (_, oldest) = _units.popitem(last=False)
+        oldest.close()
+        counts["evicted"] += 1
+
+
+@atexit.register
+def _close() -> None:
+    while _units:
+        _units.popitem()[1][1].close()

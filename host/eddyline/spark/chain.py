@@ -1,0 +1,99 @@
+"""The rows that a unit stores, as chained chunks in Spark's state (BiStream, section 3.3).
+
+Rows enter the newest chunk of their side; a chunk that has grown large is archived, and one that no
+row can match any more is dropped whole.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.biclique.envelope import pack, unpack_all
+from eddyline.clock import earlier
+from eddyline.plan import Window
+
+__all__ = ["Chain", "Chunk"]
+
+
+@dataclass
+class Chunk:
+    """What is known of a chunk without reading it."""
+
+    number: int
+    rows: int
+    bytes: int
+    low: int
+    high: int
+
+
+class Chain:
+    """Chunks of one side. ``state`` is a MapState from a number to bytes."""
+
+    def __init__(self, state: Any, schema: pa.Schema, *, chunk_bytes: int):
+        self._state = state
+        self._schema = schema
+        self._most = chunk_bytes
+        self._chunks: list[Chunk] = []
+
+    def open(self, directory: str | None) -> None:
+        """Look at the chunks of another unit."""
+        self._chunks = [Chunk(**one) for one in json.loads(directory or "[]")]
+
+    @property
+    def directory(self) -> str:
+        return json.dumps([asdict(one) for one in self._chunks])
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self._chunks)
+
+    def add(self, rows: pa.RecordBatch, times: np.ndarray) -> None:
+        if not rows.num_rows:
+            return
+        payload = pack(rows)
+        low, high = int(times.min()), int(times.max())
+        last = self._chunks[-1] if self._chunks else None
+        if last and last.bytes + len(payload) <= self._most:
+            payload = self._payload(last) + payload
+            low, high = min(low, last.low), max(high, last.high)
+            new = Chunk(last.number, last.rows + rows.num_rows, len(payload), low, high)
+            self._chunks[-1] = new
+        else:
+            number = last.number + 1 if last else 0
+            new = Chunk(number, rows.num_rows, len(payload), low, high)
+            self._chunks.append(new)
+        self._state.updateValue((new.number,), (payload,))
+
+    def read(self) -> pa.RecordBatch:
+        """Return all rows, those that came first in front."""
+        return unpack_all((self._payload(one) for one in self._chunks), self._schema)
+
+    def drop(self, window: Window, watermark: int) -> None:
+        """Drop chunks that no row can match whose time is the watermark or later."""
+        for one in list(self._expired(window, watermark)):
+            self._state.removeKey((one.number,))
+            self._chunks.remove(one)
+
+    def clear(self) -> None:
+        for one in self._chunks:
+            self._state.removeKey((one.number,))
+        self._chunks = []
+
+    def _expired(self, window: Window, watermark: int) -> Iterator[Chunk]:
+        if window.kind == "time":
+            bound = int(earlier(np.array([watermark]), window.size)[0])
+            yield from (one for one in self._chunks if one.high < bound)
+        elif window.kind == "rows":
+            newer = self.rows
+            for one in self._chunks:
+                newer -= one.rows
+                if newer < window.size:
+                    return
+                yield one
+
+    def _payload(self, chunk: Chunk) -> bytes:
+        return self._state.getValue((chunk.number,))[0]

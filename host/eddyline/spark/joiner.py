@@ -1,0 +1,188 @@
+"""The stateful half of a join: units, their stored rows in Spark's state, results in envelopes."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from eddyline.biclique.envelope import pack, unpack_all
+from eddyline.biclique.unit import Sent, Unit
+from eddyline.clock import EARLIEST
+from eddyline.spark import cache
+from eddyline.spark.chain import Chain
+from eddyline.spark.request import Request
+from eddyline.spark.router import SPREAD, columns_sent
+from eddyline.times import times_of
+
+__all__ = ["JOINED", "Joiner"]
+
+JOINED = "payload binary"
+SIDES = ("r", "s")
+
+
+class Joiner(StatefulProcessor):
+    """Joins what is shown to a unit with what it stores, and stores its share."""
+
+    def __init__(self, request: Request):
+        self._request = request
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        request = self._request
+        self._handle = handle
+        self._meta = handle.getValueState(
+            "unit", "mark string, r string, s string, r_waiting string, s_waiting string, late long"
+        )
+        self._windows = {side: request.query.plan.window(side) for side in SIDES}
+        self._schemas = {side: columns_sent(request, side) for side in SIDES}
+        self._stored = self._chains(handle, "stored")
+        self._waiting = self._chains(handle, "waiting")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        watermark = self._watermark(timerValues)
+        late = self._open()
+        arrived, later = self._arrived(rows, watermark)
+        late += later
+        if self._request.sequenced:
+            for side in SIDES:
+                rows_, times = arrived[side].rows, self._times(side, arrived[side].rows)
+                self._waiting[side].add(rows_, times)
+            arrived = self._released(watermark)
+        yield from self._join(key, arrived, watermark, late)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """Go on without new rows: what waited for the watermark, and what it lets us forget."""
+        watermark = self._watermark(timerValues)
+        late = self._open()
+        empty = {side: Sent(_no_rows(self._schemas[side])) for side in SIDES}
+        arrived = self._released(watermark) if self._request.sequenced else empty
+        yield from self._join(key, arrived, watermark, late)
+
+    def close(self) -> None:
+        pass
+
+    def _chains(self, handle: StatefulProcessorHandle, name: str) -> dict[str, Chain]:
+        return {
+            side: Chain(
+                handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
+                self._schemas[side],
+                chunk_bytes=self._request.chunk_bytes,
+            )
+            for side in SIDES
+        }
+
+    def _open(self) -> int:
+        """Look at the state of the unit at hand; return how many rows came too late so far."""
+        state = self._meta.get()
+        self._mark = state[0] if state else None
+        chains = [*self._stored.values(), *self._waiting.values()]
+        for chain, directory in zip(chains, state[1:5] if state else [None] * 4, strict=True):
+            chain.open(directory)
+        return state[5] if state else 0
+
+    def _arrived(self, rows: Iterable[Any], watermark: int) -> tuple[dict[str, Sent], int]:
+        """Return what was sent, without what came too late, and how many rows of our own did."""
+        payloads: dict[tuple[str, bool], list[bytes]] = {
+            (side, stores): [] for side in SIDES for stores in (True, False)
+        }
+        for row in rows:
+            payloads[row.side, row.stores].append(bytes(row.payload))
+        arrived, late = {}, 0
+        for side in SIDES:
+            own, shown = (
+                unpack_all(payloads[side, stores], self._schemas[side]) for stores in (True, False)
+            )
+            own, gone = self._in_time(side, own, watermark)
+            shown, _ = self._in_time(side, shown, watermark)
+            late += gone
+            stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
+            both = pa.concat_batches([own, shown]) if shown.num_rows else own
+            arrived[side] = Sent(both, stores if self._request.routing.each > 1 else None)
+        return arrived, late
+
+    def _in_time(
+        self, side: str, rows: pa.RecordBatch, watermark: int
+    ) -> tuple[pa.RecordBatch, int]:
+        if not self._request.timed or not rows.num_rows:
+            return rows, 0
+        # As Spark has it: a row at the watermark is late.
+        fresh = self._times(side, rows) > watermark
+        if fresh.all():
+            return rows, 0
+        return rows.filter(pa.array(fresh)), int((~fresh).sum())
+
+    def _released(self, watermark: int) -> dict[str, Sent]:
+        """Return the waiting rows that nothing can come before any more, in their order."""
+        released = {}
+        for side in SIDES:
+            chain = self._waiting[side]
+            rows = chain.read()
+            times = self._times(side, rows)
+            order = np.lexsort((rows[SPREAD].to_numpy(zero_copy_only=False), times))
+            ready = times <= watermark
+            chain.clear()
+            chain.add(rows.filter(pa.array(~ready)), times[~ready])
+            released[side] = Sent(rows.take(pa.array(order[ready[order]])))
+        return released
+
+    def _join(self, key: Any, arrived: dict[str, Sent], watermark: int, late: int) -> Iterator[Row]:
+        request = self._request
+        place = (request.token, int(key[0]))
+        unit = cache.take(place, self._mark) or self._loaded()
+        for batch in unit.join(arrived["r"], arrived["s"]):
+            yield Row(payload=pack(batch))
+        for side in SIDES:
+            sent = arrived[side]
+            own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
+            self._stored[side].add(own, self._times(side, own))
+            self._stored[side].drop(self._windows[side], watermark)
+        unit.forget(watermark)
+        mark = uuid.uuid4().hex
+        chains = [*self._stored.values(), *self._waiting.values()]
+        self._meta.update((mark, *(chain.directory for chain in chains), late))
+        self._set_timer(watermark)
+        cache.give_back(place, mark, unit, most=request.cached_units)
+
+    def _loaded(self) -> Unit:
+        """Return a unit with the rows that the state holds."""
+        unit = self._request.unit()
+        unit.load(*(self._stored[side].read() for side in SIDES))
+        return unit
+
+    def _set_timer(self, watermark: int) -> None:
+        """Come back when the watermark moves, if there is anything that waits for it."""
+        if not self._request.timed:
+            return
+        waits = any(self._waiting[side].rows for side in SIDES)
+        held = any(self._stored[side].rows for side in SIDES)
+        if not (waits or (held and self._forgets)) or list(self._handle.listTimers()):
+            return
+        self._handle.registerTimer(self._milliseconds(watermark) + 1)
+
+    @property
+    def _forgets(self) -> bool:
+        return any(window.kind == "time" for window in self._windows.values())
+
+    def _watermark(self, timers: Any) -> int:
+        """Return the watermark in ticks of the join's clock."""
+        if not self._request.timed:
+            return EARLIEST
+        return timers.getCurrentWatermarkInMs() * 10**6 // self._request.query.tick
+
+    def _milliseconds(self, ticks: int) -> int:
+        return ticks * self._request.query.tick // 10**6
+
+    def _times(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
+        query = self._request.query
+        if not query.time:
+            return np.zeros(rows.num_rows, np.int64)
+        return times_of(query, side, rows, lambda row: f"stream {side}, row {row} of a batch")
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)

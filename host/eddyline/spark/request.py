@@ -1,0 +1,144 @@
+"""What is asked of a join, checked while the query is built."""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from eddyline.api import make_query
+from eddyline.biclique.routing import Routing, equalities, make_routing
+from eddyline.biclique.unit import Unit
+from eddyline.query import Query
+from eddyline.query.window import Duration
+from eddyline.results import require_carried
+from eddyline.spark import settings
+from eddyline.spark.errors import StreamJoinError, in_sparks_style
+from eddyline.spark.schemas import arrow_schema, watermark_of
+
+__all__ = ["Request", "make_request"]
+
+THETA_UNITS = 1
+EQUALITY_UNITS = 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """A join as workers are told of it. ``token`` tells it from every other one."""
+
+    query: Query
+    routing: Routing
+    device: str
+    chunk_bytes: int
+    cached_units: int
+    timed: bool
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def sequenced(self) -> bool:
+        """Whether rows wait until the watermark has decided their order."""
+        return any(w.kind == "rows" for w in (self.query.window_r, self.query.window_s))
+
+    def unit(self) -> Unit:
+        return Unit(self.query, self.device, units=self.routing.each)
+
+
+def make_request(
+    spark: SparkSession,
+    r: DataFrame,
+    s: DataFrame,
+    on: str,
+    *,
+    window: Any,
+    time: str | tuple[str, str] | None,
+    order: str,
+    select: str | None,
+    device: str | None,
+    units: int | None,
+    subgroups: int | None,
+    streaming: bool,
+) -> Request:
+    with in_sparks_style("QUERY"):
+        query = make_query(
+            arrow_schema(r), arrow_schema(s), on, window=window, time=time,
+            order=order, select=select,
+        )  # fmt: skip
+        require_carried(query)
+    if query.order.kind != "none":
+        raise StreamJoinError(
+            "ORDER",
+            f"order={order!r} cannot be given: rows of a DataFrame have no order. "
+            "Sort the result, by result_time for instance.",
+        )
+    equal = bool(equalities(query.plan.predicate))
+    default = EQUALITY_UNITS if equal else THETA_UNITS
+    counted = any(w.kind == "rows" for w in (query.window_r, query.window_s))
+    with in_sparks_style("UNITS"):
+        number = units or settings.number(spark, "units", 1 if counted else default)
+        routing = make_routing(query, number, subgroups)
+    if streaming:
+        _require_watermarks(query, r, s)
+    request = Request(
+        query,
+        routing,
+        device or settings.text(spark, "device", "auto"),
+        settings.number(spark, "chunkBytes", 1 << 20),
+        settings.number(spark, "cachedUnits", 64),
+        timed=streaming and _watermarked(query, r, s),
+    )
+    with in_sparks_style("DEVICE"):
+        request.unit().close()
+    return request
+
+
+def with_lateness(
+    frame: DataFrame, time: str | tuple[str, str] | None, side: str, lateness: Any
+) -> DataFrame:
+    """Give a stream the watermark that ``lateness`` asks for."""
+    if lateness is None or time is None or not frame.isStreaming:
+        return frame
+    column = time if isinstance(time, str) else time[side == "s"]
+    if column in frame.columns and watermark_of(frame, column) is None:
+        with in_sparks_style("LATENESS"):
+            allowed = Duration.of(lateness, "lateness")
+        if allowed.ticks:
+            raise StreamJoinError(
+                "LATENESS", f"lateness {lateness!r} has no unit: write {allowed.amount}s, say"
+            )
+        return frame.withWatermark(column, f"{allowed.amount // 1000} microseconds")
+    return frame
+
+
+def _watermarked(query: Query, r: DataFrame, s: DataFrame) -> bool:
+    return query.time is not None and all(
+        frame.isStreaming and watermark_of(frame, column) is not None
+        for frame, column in zip((r, s), query.time, strict=True)
+    )
+
+
+def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:
+    kinds = {query.window_r.kind, query.window_s.kind}
+    if kinds == {"unbounded"}:
+        return
+    if not query.time:
+        raise StreamJoinError(
+            "NO_TIME",
+            "windows of rows over two streams need a time column, which decides the order of "
+            'their rows: say which with time="…"',
+        )
+    for side, frame, column in zip("rs", (r, s), query.time, strict=True):
+        if not isinstance(frame.schema[column].dataType, TimestampType | TimestampNTZType):
+            raise StreamJoinError(
+                "TIME_TYPE",
+                f"time column {side}.{column} is {frame.schema[column].dataType.simpleString()}, "
+                "and Spark has watermarks for timestamps only: cast it, with "
+                f"timestamp_millis({column}) for instance",
+            )
+        if watermark_of(frame, column) is None:
+            raise StreamJoinError(
+                "NO_WATERMARK",
+                f"stream {side} has no watermark on {column!r}, so its rows could never be "
+                f'forgotten: add .withWatermark("{column}", "10 seconds") to it, or lateness="10s" '
+                "to the join",
+            )

@@ -1,0 +1,107 @@
+"""Rows to envelopes: which unit stores them, and which are shown them."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, MapType, StructType, VariantType
+
+from eddyline.biclique.envelope import pack
+from eddyline.biclique.routing import Router
+from eddyline.biclique.unit import sent_columns
+from eddyline.rowstore import concatenated
+from eddyline.spark.request import Request
+from eddyline.spark.schemas import conformed
+
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "routed"]
+
+ENVELOPE = "unit int, side string, stores boolean, payload binary"
+ENVELOPE_ARROW = pa.schema(
+    [
+        ("unit", pa.int32()),
+        ("side", pa.string()),
+        ("stores", pa.bool_()),
+        ("payload", pa.binary()),
+    ]
+)
+SPREAD = "eddyline_spread"
+TOGETHER = 1 << 17  # rows that are routed together
+
+
+def columns_sent(request: Request, side: str) -> pa.Schema:
+    """Return what an envelope of this side holds."""
+    schema = request.query.schema(side)
+    fields = [schema.field(name) for name in sent_columns(request.query, side)]
+    if request.sequenced:
+        fields.append(pa.field(SPREAD, pa.int64(), nullable=False))
+    return pa.schema(fields)
+
+
+def routed(frame: DataFrame, request: Request, side: str) -> DataFrame:
+    """Return the rows of a side as envelopes, a few per unit and partition."""
+    names = sent_columns(request.query, side)
+    hashed = [_column(name) for name in names if not _unhashable(frame.schema[name].dataType)]
+    spread = (F.xxhash64(*hashed) if hashed else F.lit(0)).alias(SPREAD)
+    sent = frame.select(*(_column(name) for name in names), spread)
+    return sent.mapInArrow(_packer(request, side), ENVELOPE)
+
+
+def _packer(
+    request: Request, side: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        router = Router(request.query, side, request.routing)
+        schema = columns_sent(request, side)
+        for batch in _together(batches):
+            spread = batch[SPREAD].to_numpy(zero_copy_only=False)
+            yield from _envelopes(router, conformed(batch, schema), spread)
+
+    return pack_rows
+
+
+def _envelopes(
+    router: Router, rows: pa.RecordBatch, spread: np.ndarray
+) -> Iterator[pa.RecordBatch]:
+    homes = router.home(rows, spread)
+    for home in np.unique(homes[homes >= 0]).tolist():
+        mine = np.flatnonzero(homes == home)
+        payload = pack(rows if len(mine) == len(homes) else rows.take(pa.array(mine)))
+        units = router.shown(home)
+        columns = [
+            list(units),
+            [router.side] * len(units),
+            [unit == home for unit in units],
+            [payload] * len(units),
+        ]
+        arrays = [
+            pa.array(values, one.type) for values, one in zip(columns, ENVELOPE_ARROW, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= TOGETHER:
+            yield concatenated(waiting)
+            waiting = []
+    if any(one.num_rows for one in waiting):
+        yield concatenated(waiting)
+
+
+def _column(name: str) -> "F.Column":
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _unhashable(type_: DataType) -> bool:
+    """Say whether Spark refuses to hash a type, or a part of it."""
+    if isinstance(type_, MapType | VariantType):
+        return True
+    if isinstance(type_, StructType):
+        return any(_unhashable(one.dataType) for one in type_)
+    element = getattr(type_, "elementType", None)
+    return isinstance(element, DataType) and _unhashable(element)

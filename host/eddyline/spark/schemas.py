@@ -1,0 +1,34 @@
+"""Spark's schemas and Arrow's."""
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+__all__ = ["arrow_schema", "conformed", "spark_schema", "watermark_of"]
+
+WATERMARK = "spark.watermarkDelayMs"
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """Return the columns of a frame. Spark's timestamps are instants; results name them in UTC."""
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    # What Spark notes beside a column, such as its watermark, is nothing that is joined.
+    return pa.schema([pa.field(one.name, one.type, nullable=one.nullable) for one in schema])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema)
+
+
+def watermark_of(frame: DataFrame, column: str) -> int | None:
+    """Return the delay of a column's watermark in milliseconds, or None if it has none."""
+    return frame.schema[column].metadata.get(WATERMARK)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch's columns with exactly these types."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    columns = [batch[one.name].cast(one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
