@@ -224,9 +224,7 @@ class Unit:
         own = [side.times(one.rows) for side, one in zip(self._sides, (r, s), strict=True)]
         times = np.concatenate(own)
         sides = np.repeat(np.array([0, 1], np.uint8), [len(one) for one in own])
-        # Without times, the sides alternate as long as both have rows.
-        turns = times if self.query.time else np.concatenate([np.arange(len(o)) for o in own])
-        order = np.lexsort((sides, turns))
+        order = np.lexsort((sides, times))
         batches = []
         for number, (side, sent) in enumerate(zip(self._sides, (r, s), strict=True)):
             mine = order[sides[order] == number] - (len(own[0]) if number else 0)

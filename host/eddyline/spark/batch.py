@@ -43,7 +43,7 @@ def _results(
     sides = [_Ordered(request, side, payloads) for side in "rs"]
     unit = request.unit()
     try:
-        if not request.query.time:  # rows alternate, so both sides go together
+        if not request.query.time:  # every row of R comes before every row of S
             yield from unit.join(*(one.part(0, len(one)) for one in sides))
             return
         times = np.sort(np.concatenate([one.times for one in sides]))

@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from eddyline.api import DEFAULT_WINDOW
 from eddyline.biclique.envelope import unpack
 from eddyline.results import result_schema
 from eddyline.spark.batch import joined_batch
@@ -26,7 +25,7 @@ def stream_join(
     /,
     on: str,
     *,
-    window: Any = DEFAULT_WINDOW,
+    window: Any = None,
     time: str | tuple[str, str] | None = None,
     lateness: Any = None,
     order: str = "none",
@@ -45,7 +44,8 @@ def stream_join(
         SQL condition over ``r`` and ``s``, such as ``abs(r.x - s.a) <= 10``. No equality needed.
     window : window, or a pair of them
         ``"time:10s"``, ``"rows:1000"`` or ``"unbounded"``, or what :func:`eddyline.time` and its
-        like return. A pair is the window of ``r`` and that of ``s``.
+        like return. A pair is the window of ``r`` and that of ``s``. By default tables have
+        unbounded ones; streams have no default.
     time : str, or a pair of them
         Time column.
     lateness : duration, optional
@@ -85,6 +85,14 @@ def stream_join(
     if r.isStreaming != s.isStreaming:
         # A table has no times: all of it was there before the stream.
         window, time = "unbounded", None
+    if window is None:
+        if streaming:
+            raise StreamJoinError(
+                "NO_WINDOW",
+                'two streams need a window: say window="time:10s", or window="unbounded" to keep '
+                "every row for ever",
+            )
+        window = "unbounded"
     request = make_request(
         spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
         units=units, subgroups=subgroups, streaming=streaming,

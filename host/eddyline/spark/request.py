@@ -75,8 +75,16 @@ def make_request(
     default = EQUALITY_UNITS if equal else THETA_UNITS
     counted = any(w.kind == "rows" for w in (query.window_r, query.window_s))
     with in_sparks_style("UNITS"):
-        number = units or settings.number(spark, "units", 1 if counted else default)
+        number = units
+        if number is None:
+            number = settings.number(spark, "units", 1 if counted else default)
         routing = make_routing(query, number, subgroups)
+    if counted and not query.time:
+        raise StreamJoinError(
+            "NO_TIME",
+            "windows of rows need a time column, which decides the order of the rows: say which "
+            'with time="…"',
+        )
     if streaming:
         _require_watermarks(query, r, s)
     request = Request(
@@ -121,12 +129,7 @@ def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:
     kinds = {query.window_r.kind, query.window_s.kind}
     if kinds == {"unbounded"}:
         return
-    if not query.time:
-        raise StreamJoinError(
-            "NO_TIME",
-            "windows of rows over two streams need a time column, which decides the order of "
-            'their rows: say which with time="…"',
-        )
+    assert query.time
     for side, frame, column in zip("rs", (r, s), query.time, strict=True):
         if not isinstance(frame.schema[column].dataType, TimestampType | TimestampNTZType):
             raise StreamJoinError(

@@ -1,0 +1,128 @@
+"""Tables joined on Spark against brute force and against the same query without Spark."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+
+import eddyline
+from eddyline.errors import QueryError
+from eddyline.spark import join_with, stream_join
+from tests.spark.streams import Rows, band, brute, pairs, seconds
+
+IDS = "r.n AS r, s.n AS s"
+R, S = Rows.random(1, 400, disorder=10**6), Rows.random(2, 300, disorder=10**6)
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_a_band_over_windows_of_time(spark, units):
+    joined = stream_join(
+        R.frame(spark), S.frame(spark), "abs(r.x - s.x) <= 2", window=("time:2s", "time:500ms"),
+        time="t", select=IDS, units=units,
+    )  # fmt: skip
+    assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(2, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("on", "options"),
+    [
+        ("r.x = s.x", {"window": "time:9s", "time": "t"}),
+        ("r.x = s.x", {"window": "time:9s", "time": "t", "units": 6, "subgroups": 2}),
+        ("r.name = s.name AND r.x <> s.x", {"window": "time:1s", "time": "t"}),
+        ("r.x < s.x AND r.name = 'name 3'", {"window": "unbounded", "units": 2}),
+        ("abs(r.x - s.x) <= 1", {"window": "rows:40", "time": "t"}),
+        ("r.x > s.x", {"window": ("rows:7", "time:1s"), "time": "t"}),
+    ],
+)
+def test_spark_changes_nothing(spark, on, options):
+    joined = stream_join(R.frame(spark), S.frame(spark), on, select=IDS, **options)
+    here = {key: options[key] for key in options if key in ("window", "time")}
+    tables = [rows.table().sort_by("t") for rows in (R, S)]
+    alone = eddyline.join(*tables, on, select=IDS, **here).read_all()
+    assert pairs(joined) == sorted(zip(*alone.to_pydict().values(), strict=True))
+
+
+def test_rows_keep_their_shape(spark):
+    r = spark.sql(
+        "SELECT 1 AS id, array(1, 2) AS a, map('k', 1.5) AS m, "
+        "named_struct('x', 7L, 'y', null) AS s"
+    )
+    s = spark.sql(
+        "SELECT 1 AS id, CAST(1.50 AS DECIMAL(9,2)) AS d, X'00FF' AS b, date'2020-02-02' AS day"
+    )
+    joined = r.transform(join_with(s, "r.id = s.id", window="unbounded"))
+    assert joined.columns == ["r_id", "a", "m", "s", "s_id", "d", "b", "day"]
+    wanted = [*r.schema.fields, *s.schema.fields]
+    assert [one.dataType for one in joined.schema] == [one.dataType for one in wanted]
+    row = joined.collect()[0].asDict(recursive=True)
+    assert row["m"] == {"k": row["m"]["k"]}
+    assert row["s"] == {"x": 7, "y": None}
+    assert bytes(row["b"]) == b"\x00\xff"
+
+
+@pytest.mark.parametrize("empty", ["r", "s", "both"])
+def test_empty_tables(spark, empty):
+    nothing = Rows.random(3, 0)
+    r = nothing if empty in ("r", "both") else R
+    s = nothing if empty in ("s", "both") else S
+    joined = stream_join(r.frame(spark), s.frame(spark), "r.x < s.x", window="time:1s", time="t")
+    assert joined.count() == 0
+
+
+def test_a_gateware_simulator_may_be_the_device(spark):
+    r, s = Rows.random(5, 60), Rows.random(6, 60)
+    joined = stream_join(
+        r.frame(spark), s.frame(spark), "abs(r.x - s.x) <= 2", window="time:5s", time="t",
+        select=IDS, device="sim:splitjoin?cores=2&window=64",
+    )  # fmt: skip
+    assert pairs(joined) == brute(r, s, band(r, s, 2), seconds(5, 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"on": "abs(r.y - s.x) <= 1"}, "EDDYLINE.QUERY.*no column 'r.y'"),
+        ({"on": "r.x LIKE 'a%'"}, "EDDYLINE.QUERY"),
+        ({"on": "r.x < s.x", "order": "inner"}, "EDDYLINE.ORDER.*have no order"),
+        ({"on": "r.x < s.x", "units": 4, "subgroups": 2}, "EDDYLINE.UNITS.*need an equality"),
+        ({"on": "r.x = s.x", "units": 4, "subgroups": 3}, "cannot be cut into 3"),
+        (
+            {"on": "r.x < s.x", "window": "rows:9", "units": 2, "time": "t"},
+            "counted over the whole stream",
+        ),
+        ({"on": "r.x < s.x", "device": "fpga"}, "EDDYLINE.DEVICE.*no device called 'fpga'"),
+        ({"on": "r.x < s.x", "window": "time:9s", "time": "when"}, "no time column 'when'"),
+        ({"on": "r.x < s.x", "window": "rows:9"}, "EDDYLINE.NO_TIME.*need a time column"),
+        ({"on": "r.x < s.x", "units": 0}, "units=0 is not a number from 1 up"),
+    ],
+)
+def test_what_cannot_be_done_is_said_when_the_query_is_built(spark, options, says):
+    with pytest.raises(AnalysisException, match=says) as caught:
+        stream_join(R.frame(spark), S.frame(spark), **options)
+    assert isinstance(caught.value, QueryError)
+
+
+def test_a_side_that_is_no_frame(spark):
+    with pytest.raises(AnalysisException, match="side s is a list"):
+        stream_join(R.frame(spark), [], "r.x = s.x")
+
+
+def test_settings_come_from_the_session(spark):
+    spark.conf.set("spark.eddyline.device", "nothing")
+    try:
+        with pytest.raises(AnalysisException, match="no device called 'nothing'"):
+            stream_join(R.frame(spark), S.frame(spark), "r.x = s.x", window="unbounded")
+        spark.conf.set("spark.eddyline.units", "many")
+        with pytest.raises(AnalysisException, match="spark.eddyline.units is 'many'"):
+            stream_join(R.frame(spark), S.frame(spark), "r.x = s.x", window="unbounded")
+    finally:
+        spark.conf.unset("spark.eddyline.device")
+        spark.conf.unset("spark.eddyline.units")
+
+
+def test_times_at_the_ends_of_what_arrow_knows(spark):
+    far = pa.array([-(2**62), 0, 2**62], pa.timestamp("us", "UTC"))
+    table = pa.table({"n": pa.array([0, 1, 2], pa.int64()), "t": far})
+    frame = spark.createDataFrame(table, "n long, t timestamp")
+    joined = stream_join(frame, frame, "r.n = s.n", window="time:1s", time="t", select=IDS)
+    assert pairs(joined) == [(n, n) for n in np.arange(3).tolist()]

@@ -1,0 +1,172 @@
+"""Streams joined on Spark: batches in any order, restarts, watermarks, other joins on top."""
+
+import numpy as np
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from eddyline.spark import stream_join
+from tests.spark.streams import (
+    BEGIN,
+    Rows,
+    band,
+    brute,
+    finished,
+    pairs,
+    seconds,
+    stream,
+)
+
+IDS = "r.n AS r, s.n AS s"
+R = Rows.random(1, 300, disorder=2 * 10**6)
+S = Rows.random(2, 200, disorder=2 * 10**6)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    R.write(tmp_path / "r", 3)
+    S.write(tmp_path / "s", 2)
+    return tmp_path
+
+
+def both(spark, folder, delay="5 seconds"):
+    return stream(spark, folder / "r", delay=delay), stream(spark, folder / "s", delay=delay)
+
+
+def test_spark_itself_cannot_join_streams_on_a_band(spark, folders):
+    r, s = both(spark, folders)
+    joined = r.alias("r").join(s.alias("s"), F.expr("abs(r.x - s.x) <= 2"))
+    with pytest.raises(Exception, match="without equality predicate is not supported"):
+        finished(joined.select("r.n"), folders / "out")
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_a_band_over_windows_of_time(spark, folders, units):
+    joined = stream_join(
+        *both(spark, folders), "abs(r.x - s.x) <= 2", window=("time:2s", "time:9s"), time="t",
+        select=IDS, units=units,
+    )  # fmt: skip
+    assert joined.isStreaming
+    assert finished(joined, folders / "out") == brute(R, S, band(R, S, 2), seconds(2, 9))
+
+
+def test_a_query_goes_on_where_it_was(spark, tmp_path):
+    """What is stored comes back from the state, in another process's memory."""
+    half = len(R.n) // 2
+    expected = brute(R, S, band(R, S, 1), seconds(20, 20))
+    for part, first in ((slice(half), 0), (slice(half, None), 2)):
+        for name, rows in (("r", R), ("s", S)):
+            Rows(rows.n[part], rows.t[part], rows.x[part]).write(tmp_path / name, 2, first=first)
+        joined = stream_join(
+            *both(spark, tmp_path), "abs(r.x - s.x) <= 1", window="time:20s", time="t", select=IDS
+        )
+        found = finished(joined, tmp_path / "out")
+        assert set(found) <= set(expected)
+    assert found == expected
+
+
+def test_an_equality_gives_what_sparks_own_join_gives(spark, folders):
+    r, s = both(spark, folders)
+    ours = stream_join(r, s, "r.x = s.x", window="time:3s", time="t", select=IDS)
+    condition = "r.x = s.x AND s.t >= r.t - INTERVAL 3 SECONDS AND s.t <= r.t + INTERVAL 3 SECONDS"
+    theirs = (
+        r.alias("r")
+        .join(s.alias("s"), F.expr(condition))
+        .select(F.col("r.n").alias("r"), F.col("s.n").alias("s"))
+    )
+    found = finished(ours, folders / "ours")
+    assert found == finished(theirs, folders / "theirs")
+    assert found == brute(R, S, R.x[:, None] == S.x[None, :], seconds(3, 3))
+
+
+def test_late_rows_are_left_out_of_all_results(spark, tmp_path):
+    """A row behind the watermark meets nothing, on whichever side its partners are."""
+    r = Rows(np.arange(4), BEGIN + np.array([0, 60, 1, 58]) * 10**6, np.ones(4, int))
+    s = Rows(np.arange(3), BEGIN + np.array([0, 60, 60]) * 10**6, np.ones(3, int))
+    r.write(tmp_path / "r", 4)
+    s.write(tmp_path / "s", 3)
+    joined = stream_join(
+        *both(spark, tmp_path), "r.x = s.x", window="time:5s", time="t", select=IDS
+    )
+    # The third row of R comes when the watermark is at 55 seconds.
+    assert finished(joined, tmp_path / "out") == [(0, 0), (1, 1), (1, 2), (3, 1), (3, 2)]
+
+
+def test_windows_of_rows_wait_for_the_watermark(spark, folders):
+    joined = stream_join(
+        *both(spark, folders), "abs(r.x - s.x) <= 2", window="rows:20", time="t", select=IDS
+    )
+    tables = [rows.frame(spark) for rows in (R, S)]
+    whole = pairs(
+        stream_join(*tables, "abs(r.x - s.x) <= 2", window="rows:20", time="t", select=IDS)
+    )
+    passed = min(R.t.max(), S.t.max()) - 5 * 10**6
+    decided = [(r, s) for r, s in whole if max(R.t[r], S.t[s]) <= passed // 1000 * 1000]
+    assert finished(joined, folders / "out") == decided
+    assert decided
+
+
+def test_full_history_needs_no_watermark(spark, folders):
+    joined = stream_join(
+        *both(spark, folders, delay=None), "r.x < s.x AND s.x < r.x + 3", window="unbounded",
+        select=IDS, units=2,
+    )  # fmt: skip
+    matches = (R.x[:, None] < S.x[None, :]) & (S.x[None, :] < R.x[:, None] + 3)
+    assert finished(joined, folders / "out") == brute(R, S, matches, (2**62, 2**62))
+
+
+@pytest.mark.parametrize("side", ["r", "s"])
+def test_a_stream_and_a_table(spark, folders, side):
+    r, s = both(spark, folders, delay=None)
+    sides = (r, S.frame(spark)) if side == "r" else (R.frame(spark), s)
+    joined = stream_join(*sides, "abs(r.x - s.x) <= 1", select=IDS)
+    assert finished(joined, folders / "out") == brute(R, S, band(R, S, 1), (2**62, 2**62))
+
+
+def test_results_can_be_joined_again(spark, folders):
+    third = Rows.random(7, 150)
+    third.write(folders / "u", 2)
+    r, s = both(spark, folders)
+    first = stream_join(
+        r, s, "abs(r.x - s.x) <= 1", window="time:4s", time="t",
+        select="r.n AS rn, s.n AS sn, r.x, result_time",
+    ).withWatermark("result_time", "5 seconds")  # fmt: skip
+    joined = stream_join(
+        first, stream(spark, folders / "u"), "r.x = s.x", window="time:4s",
+        time=("result_time", "t"), select="r.rn, r.sn, s.n AS un",
+    )  # fmt: skip
+    expected = []
+    for i, j in brute(R, S, band(R, S, 1), seconds(4, 4)):
+        late = max(R.t[i], S.t[j])
+        near = np.abs(third.t - late) <= 4 * 10**6
+        expected += [(i, j, k) for k in np.flatnonzero(near & (third.x == R.x[i])).tolist()]
+    assert finished(joined, folders / "out") == sorted(expected)
+
+
+def test_lateness_gives_a_watermark(spark, folders):
+    r, s = both(spark, folders, delay=None)
+    joined = stream_join(
+        r, s, "abs(r.x - s.x) <= 2", window="time:1s", time="t", select=IDS, lateness="5s"
+    )
+    assert finished(joined, folders / "out") == brute(R, S, band(R, S, 2), seconds(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "delay", "says"),
+    [
+        (
+            {"window": "time:1s", "time": "t"},
+            None,
+            "NO_WATERMARK.*stream r has no watermark on 't'",
+        ),
+        ({}, None, "NO_WINDOW.*two streams need a window"),
+        ({"window": "rows:10"}, None, "NO_TIME.*need a time column"),
+        ({"window": "time:1s", "time": "n"}, None, "TIME_TYPE.*r.n is bigint"),
+        ({"window": "time:1s", "time": "t", "lateness": 5}, None, "LATENESS.*has no unit"),
+    ],
+)
+def test_what_a_stream_lacks_is_said_when_the_query_is_built(spark, folders, options, delay, says):
+    if options.get("time") == "n":
+        options = {**options, "window": "time:1"}
+    with pytest.raises(AnalysisException, match=says):
+        stream_join(*both(spark, folders, delay=delay), "r.x < s.x", **options)
