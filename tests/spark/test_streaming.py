@@ -130,7 +130,7 @@ def test_results_can_be_joined_again(spark, folders):
     first = stream_join(
         r, s, "abs(r.x - s.x) <= 1", window="time:4s", time="t",
         select="r.n AS rn, s.n AS sn, r.x, result_time",
-    ).withWatermark("result_time", "5 seconds")  # fmt: skip
+    )  # fmt: skip
     joined = stream_join(
         first, stream(spark, folders / "u"), "r.x = s.x", window="time:4s",
         time=("result_time", "t"), select="r.rn, r.sn, s.n AS un",
@@ -141,6 +141,24 @@ def test_results_can_be_joined_again(spark, folders):
         near = np.abs(third.t - late) <= 4 * 10**6
         expected += [(i, j, k) for k in np.flatnonzero(near & (third.x == R.x[i])).tolist()]
     assert finished(joined, folders / "out") == sorted(expected)
+
+
+def test_results_can_be_aggregated_by_time(spark, folders):
+    joined = stream_join(
+        *both(spark, folders), "abs(r.x - s.x) <= 1", window="time:4s", time="t",
+        select="r.n, result_time",
+    )  # fmt: skip
+    counted = joined.groupBy(F.window("result_time", "10 seconds")).count()
+    rows = finished(
+        counted.select(F.unix_micros("window.start").alias("w"), "count"), folders / "a"
+    )
+    expected: dict[int, int] = {}
+    for i, j in brute(R, S, band(R, S, 1), seconds(4, 4)):
+        begin = int(max(R.t[i], S.t[j])) // 10**7 * 10**7
+        expected[begin] = expected.get(begin, 0) + 1
+    closed = min(R.t.max(), S.t.max()) - 5 * 10**6
+    assert rows == sorted(pair for pair in expected.items() if pair[0] + 10**7 <= closed)
+    assert rows
 
 
 def test_lateness_gives_a_watermark(spark, folders):

@@ -1,4 +1,4 @@
-"""A tour in one minute: generate two streams, look at the plan, join them, show the result."""
+"""A tour in two minutes: two streams, the plan of a join, its result, and the same on Spark."""
 
 import shlex
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from eddyline.cli.demo_spark import spark_tour
 from eddyline.cli.main import main
 
 __all__ = ["tour"]
@@ -16,6 +17,7 @@ next:
   eddyline join --help          windows, time, lateness, order, devices
   eddyline generate --help      the papers' streams, with skew and changing rates
   eddyline doctor               what this machine has
+  docs/spark.md                 stream joins on Spark
   docs/semantics.md             what exactly a join means here
 (eddyline is in .venv/bin)"""
 
@@ -41,8 +43,10 @@ def tour(folder: Path) -> int:
     for row in table.slice(0, 5).to_pylist():
         cells = (f"{v:.2f}" if isinstance(v, float) else str(v)[:10] for v in row.values())
         print("  ".join(f"{cell:>10}" for cell in cells))
-    print(f"... {table.num_rows} rows\n\n{NEXT}")
-    return 0
+    print(f"... {table.num_rows} rows\n")
+    code = spark_tour(folder / "spark")
+    print(f"\n{NEXT}")
+    return code
 
 
 if __name__ == "__main__":

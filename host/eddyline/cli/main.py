@@ -16,6 +16,7 @@ COMMANDS = {
     "join": "join two streams over sliding windows",
     "explain": "show how a join is lowered to words and comparators",
     "generate": "write the papers' benchmark streams",
+    "spark-join": "run a join as a Spark job, on tables or streams of files",
     "bench": "measure simulated gateware or the indexes, with tables and plots",
     "devices": "list where a join can run",
     "doctor": "check the tool chain",
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"eddyline {version('eddyline')}")
     commands = top.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"eddyline.cli.{name}")
+        module = importlib.import_module(f"eddyline.cli.{name.replace('-', '_')}")
         command = commands.add_parser(
             name,
             help=summary,

@@ -4,13 +4,13 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from eddyline.io.source import Source
 from eddyline.session import Session
 
-__all__ = ["Notice", "Progress", "grouped"]
+__all__ = ["Line", "Notice", "Progress", "grouped"]
 
 SECONDS = 0.2
 
@@ -19,21 +19,19 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-class Progress:
-    """Show rows, rows per second and matches on stderr, if that is a terminal.
+class Line:
+    """A line on stderr, if that is a terminal, that a thread keeps up to date.
 
-    A thread redraws the line, because a join may run for long without a single result.
+    A thread, because a join may run for long without a single result.
     """
 
-    def __init__(self, session: Session, sources: Sequence[Source]):
-        self._session = session
-        self._sources = sources
+    def __init__(self, text: Callable[[], str]):
+        self._text = text
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            self._began = time.perf_counter()
             self._thread = threading.Thread(target=self._redraw, daemon=True)
             self._thread.start()
         return self
@@ -46,9 +44,18 @@ class Progress:
 
     def _redraw(self) -> None:
         while not self._done.wait(SECONDS):
-            line = self.line(time.perf_counter() - self._began)
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{self._text()[:width]}", end="", file=sys.stderr, flush=True)
+
+
+class Progress(Line):
+    """Show rows, rows per second and matches of a session."""
+
+    def __init__(self, session: Session, sources: Sequence[Source]):
+        super().__init__(lambda: self.line(time.perf_counter() - self._began))
+        self._session = session
+        self._sources = sources
+        self._began = time.perf_counter()
 
     def line(self, seconds: float) -> str:
         totals = self._session.totals

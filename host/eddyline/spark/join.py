@@ -13,7 +13,7 @@ from eddyline.spark.errors import StreamJoinError
 from eddyline.spark.joiner import JOINED, Joiner
 from eddyline.spark.request import Request, make_request, with_lateness
 from eddyline.spark.router import routed
-from eddyline.spark.schemas import conformed, spark_schema
+from eddyline.spark.schemas import WATERMARK, conformed, spark_schema
 from eddyline.spark.static import joined_static
 
 __all__ = ["join_with", "stream_join"]
@@ -67,7 +67,8 @@ def stream_join(
     Returns
     -------
     DataFrame
-        Streaming if a side is.
+        Streaming if a side is. ``result_time`` has the watermark of the inputs, so that windows of
+        time, aggregations and other joins may follow.
 
     Raises
     ------
@@ -122,4 +123,10 @@ def unpacked(results: DataFrame, request: Request) -> DataFrame:
                 for rows in unpack(payload.as_buffer()):
                     yield conformed(rows, schema)
 
-    return results.mapInArrow(unpack_rows, spark_schema(schema))
+    target = spark_schema(schema)
+    if request.timed:
+        # No result is older than the watermark, so its own time may be used as one of an input.
+        for output, one in zip(request.query.outputs, target.fields, strict=True):
+            if output.side == "time":
+                one.metadata[WATERMARK] = request.delay
+    return results.mapInArrow(unpack_rows, target)

@@ -32,8 +32,13 @@ class Request:
     device: str
     chunk_bytes: int
     cached_units: int
-    timed: bool
+    delay: int | None  # milliseconds that both watermarks are behind at most
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def timed(self) -> bool:
+        """Whether both inputs have a watermark."""
+        return self.delay is not None
 
     @property
     def sequenced(self) -> bool:
@@ -93,7 +98,7 @@ def make_request(
         device or settings.text(spark, "device", "auto"),
         settings.number(spark, "chunkBytes", 1 << 20),
         settings.number(spark, "cachedUnits", 64),
-        timed=streaming and _watermarked(query, r, s),
+        delay=_delay(query, r, s) if streaming else None,
     )
     with in_sparks_style("DEVICE"):
         request.unit().close()
@@ -118,11 +123,12 @@ def with_lateness(
     return frame
 
 
-def _watermarked(query: Query, r: DataFrame, s: DataFrame) -> bool:
-    return query.time is not None and all(
-        frame.isStreaming and watermark_of(frame, column) is not None
-        for frame, column in zip((r, s), query.time, strict=True)
-    )
+def _delay(query: Query, r: DataFrame, s: DataFrame) -> int | None:
+    if not query.time:
+        return None
+    delays = [watermark_of(frame, name) for frame, name in zip((r, s), query.time, strict=True)]
+    known = [one for one in delays if one is not None]
+    return max(known) if len(known) == 2 else None
 
 
 def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:

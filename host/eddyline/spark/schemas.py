@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "conformed", "spark_schema", "watermark_of"]
+__all__ = ["WATERMARK", "arrow_schema", "conformed", "spark_schema", "watermark_of"]
 
 WATERMARK = "spark.watermarkDelayMs"
 

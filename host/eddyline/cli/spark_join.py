@@ -1,0 +1,185 @@
+"""Run a join as a Spark job, on two files or folders, or on two folders that files drop into.
+
+The query is that of 'eddyline join'. Results are written by Spark, so the output is a folder of
+files. With --stream, folders are read as streams: what is there is joined and, with --follow, what
+comes later too; started again with the same --checkpoint, a query goes on where it was.
+
+  eddyline spark-join trades.parquet quotes.parquet --on "abs(r.px - s.px) <= 0.05" \\
+      --time ts --window time:10s -o near.parquet
+  eddyline spark-join trades/ quotes/ --stream --follow --checkpoint state/ --lateness 30s \\
+      --on "abs(r.px - s.px) <= 0.05" --time ts --window time:10s -o near.parquet
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eddyline.cli.progress import Line, Notice, grouped
+from eddyline.cli.query import add_query_arguments
+from eddyline.errors import DataError, MachineError, QueryError
+from eddyline.query.window import parse_window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["add_arguments", "run"]
+
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".ndjson": "json", ".orc": "orc"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_query_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FOLDER",
+        help="result, format by extension: .parquet, .csv, .json or .orc",
+    )  # fmt: skip
+    parser.add_argument("--stream", action="store_true", help="read R and S as streams of files")
+    parser.add_argument(
+        "--follow", action="store_true", help="with --stream: wait for more files until interrupted"
+    )
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="with --stream: where Spark keeps its state"
+    )
+    parser.add_argument("--device", help="where units join; see 'eddyline devices' (default: auto)")
+    parser.add_argument(
+        "--units", type=int, metavar="N", help="parts that the stored rows are cut into"
+    )
+    parser.add_argument(
+        "--subgroups", type=int, metavar="N", help="groups of units, for equalities"
+    )
+    parser.add_argument(
+        "--master", default="local[*]", help="Spark's master (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    try:
+        from eddyline.spark import session, stream_join
+    except ImportError as error:
+        raise MachineError(f"Spark is not installed ({error}): install eddyline[spark]") from None
+    notice = Notice()
+    notice.show("starting Spark")
+    spark = session("eddyline spark-join", master=args.master)
+    notice.clear()
+    try:
+        r, s = (_read(spark, name, stream=args.stream) for name in (args.r_file, args.s_file))
+        windows = [parse_window(one or args.window) for one in (args.window_r, args.window_s)]
+        when: Any = args.time
+        if when and "," in when:
+            when = tuple(part.strip() for part in when.split(",", 1))
+        joined = stream_join(
+            r, s, args.on, window=tuple(windows), time=when, lateness=args.lateness,
+            order=args.order, select=args.select, device=args.device, units=args.units,
+            subgroups=args.subgroups,
+        )  # fmt: skip
+        began = time.perf_counter()
+        read, code = _streamed(args, joined) if args.stream else _written(args, joined)
+        seconds = time.perf_counter() - began
+        rows = _rows(spark, args.output)
+    finally:
+        spark.stop()
+    what = f"{grouped(read)} rows gave " if args.stream else ""
+    print(
+        f"{what}{grouped(rows)} pairs in {args.output}, {seconds:.1f} s on Spark", file=sys.stderr
+    )
+    return code
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.r or args.s:
+        raise QueryError("further physical streams of a side: put their files into its folder")
+    if args.types:
+        raise QueryError("--types: Spark reads the types of columns itself")
+    if _suffix(args.output) not in FORMATS:
+        raise QueryError(f"{args.output!r}: the name must end in one of {', '.join(FORMATS)}")
+    if not args.stream and (args.follow or args.checkpoint):
+        raise QueryError("--follow and --checkpoint are for streams: add --stream")
+    if not args.stream and Path(args.output).exists():
+        raise QueryError(f"{args.output} is there already: remove it, or write to another folder")
+    if args.stream and not args.checkpoint:
+        raise QueryError("a stream needs --checkpoint FOLDER, so that it can go on after a stop")
+
+
+def _read(spark: "SparkSession", name: str, *, stream: bool) -> "DataFrame":
+    path = Path(name)
+    if not path.exists():
+        raise DataError(f"{name} does not exist")
+    if stream and not path.is_dir():
+        raise QueryError(f"{name} is a file: a stream is a folder that files drop into")
+    suffix = _suffix(name)
+    if suffix not in FORMATS and path.is_dir():
+        known = [one for one in sorted(path.iterdir()) if _suffix(one.name) in FORMATS]
+        suffix = _suffix(known[0].name) if known else ""
+    if suffix not in FORMATS:
+        raise DataError(f"{name} holds no {', '.join(FORMATS)} files")
+    options = {"header": "true", "inferSchema": "true"} if suffix == ".csv" else {}
+    table = spark.read.format(FORMATS[suffix]).options(**options).load(name)
+    if not stream:
+        return table
+    reader = spark.readStream.format(FORMATS[suffix]).options(**options).schema(table.schema)
+    return reader.load(name)
+
+
+def _suffix(name: str) -> str:
+    return Path(name.rstrip("/")).suffix
+
+
+def _written(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
+    with Line(lambda: _tasks(joined.sparkSession)):
+        joined.write.format(FORMATS[_suffix(args.output)]).option("header", "true").save(
+            args.output
+        )
+    return 0, 0
+
+
+def _streamed(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
+    """Run a stream to its end, or until interrupted; return the rows read and the exit code."""
+    writer = joined.writeStream.format(FORMATS[_suffix(args.output)]).option("header", "true")
+    writer = writer.option("path", args.output).option("checkpointLocation", args.checkpoint)
+    trigger = {"processingTime": "0 seconds"} if args.follow else {"availableNow": True}
+    query = writer.trigger(**trigger).start()
+    counted = _Counted(query)
+    code = 0
+    try:
+        with Line(counted.line):
+            query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+        code = 130
+    return counted.rows(), code
+
+
+def _rows(spark: "SparkSession", name: str) -> int:
+    return spark.read.format(FORMATS[_suffix(name)]).options(header="true").load(name).count()
+
+
+class _Counted:
+    """Rows that a streaming query has read so far."""
+
+    def __init__(self, query: "StreamingQuery"):
+        self._query = query
+        self._batches: dict[int, int] = {}
+
+    def rows(self) -> int:
+        for one in self._query.recentProgress:
+            self._batches[one.batchId] = one.numInputRows
+        return sum(self._batches.values())
+
+    def line(self) -> str:
+        rows = self.rows()
+        last = self._query.lastProgress
+        speed = last.processedRowsPerSecond if last else 0.0
+        return f"batch {len(self._batches)}  {grouped(rows)} rows  {grouped(round(speed))} rows/s"
+
+
+def _tasks(spark: "SparkSession") -> str:
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    done, all_ = (
+        sum(getattr(s, k) for s in stages if s) for k in ("numCompletedTasks", "numTasks")
+    )
+    return f"Spark works on {len(stages)} stages, {done} of {all_} tasks done"
