@@ -6,11 +6,14 @@ a task, or which worker, has written last.
 """
 
 import atexit
+import json
+import os
 from collections import Counter, OrderedDict
+from pathlib import Path
 
 from eddyline.biclique.unit import Unit
 
-__all__ = ["counts", "give_back", "take"]
+__all__ = ["counts", "give_back", "report", "take"]
 
 Key = tuple[str, int]
 
@@ -42,6 +45,15 @@ def give_back(key: Key, mark: str, unit: Unit, *, most: int) -> None:
         _, (_, oldest) = _units.popitem(last=False)
         oldest.close()
         counts["evicted"] += 1
+
+
+def report(folder: str) -> None:
+    """Write what this process has counted so far to a file of its own."""
+    name = Path(folder) / f"{os.getpid()}.json"
+    name.parent.mkdir(parents=True, exist_ok=True)
+    hidden = name.with_suffix(".new")
+    hidden.write_text(json.dumps(counts))
+    hidden.replace(name)
 
 
 @atexit.register

@@ -100,6 +100,7 @@ class Joiner(StatefulProcessor):
             own, gone = self._in_time(side, own, watermark)
             shown, _ = self._in_time(side, shown, watermark)
             late += gone
+            cache.counts["late_rows"] += gone
             stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
             both = pa.concat_batches([own, shown]) if shown.num_rows else own
             arrived[side] = Sent(both, stores if self._request.routing.each > 1 else None)
@@ -147,6 +148,8 @@ class Joiner(StatefulProcessor):
         self._meta.update((mark, *(chain.directory for chain in chains), late))
         self._set_timer(watermark)
         cache.give_back(place, mark, unit, most=request.cached_units)
+        if request.metrics:
+            cache.report(request.metrics)
 
     def _loaded(self) -> Unit:
         """Return a unit with the rows that the state holds."""

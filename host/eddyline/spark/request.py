@@ -32,6 +32,7 @@ class Request:
     device: str
     chunk_bytes: int
     cached_units: int
+    metrics: str  # folder for counts of every worker process, or nothing
     delay: int | None  # milliseconds that both watermarks are behind at most
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -98,6 +99,7 @@ def make_request(
         device or settings.text(spark, "device", "auto"),
         settings.number(spark, "chunkBytes", 1 << 20),
         settings.number(spark, "cachedUnits", 64),
+        settings.text(spark, "metrics", ""),
         delay=_delay(query, r, s) if streaming else None,
     )
     with in_sparks_style("DEVICE"):

@@ -1,0 +1,27 @@
+"""A streaming join to be killed: python -m tests.spark.killed_job FOLDER MASTER."""
+
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+from eddyline.spark import session, stream_join  # noqa: E402
+from tests.spark.conftest import QUIET  # noqa: E402
+from tests.spark.streams import stream  # noqa: E402
+
+ON, WINDOW = "abs(r.x - s.x) <= 2", "time:9s"
+
+
+def main(folder: Path, master: str) -> None:
+    spark = session("killed", master=master, config={**QUIET, "spark.task.maxFailures": "8"})
+    sides = (stream(spark, folder / name) for name in "rs")
+    joined = stream_join(*sides, ON, window=WINDOW, time="t", select="r.n AS r, s.n AS s", units=2)
+    writer = joined.writeStream.format("parquet").option("path", str(folder / "out" / "rows"))
+    writer = writer.option("checkpointLocation", str(folder / "out" / "state"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    (folder / "done").touch()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,142 @@
+"""Pairs come out exactly once whichever process is killed, and whenever."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eddyline.spark.java import find_java
+from tests.spark.streams import Rows, band, brute, seconds, written
+
+PATIENCE = 600
+KINDS = {"driver": "killed_job", "worker": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
+
+
+def offspring(pid: int) -> dict[int, str]:
+    """Return the processes that a process has started, directly or not, with their commands."""
+    children: dict[int, list[int]] = {}
+    commands: dict[int, str] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(folder.name))
+            commands[int(folder.name)] = command
+    found, waiting = {}, [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            found[child] = commands[child]
+            waiting.append(child)
+    return found
+
+
+class Job:
+    """The streaming query in processes of its own, started again whenever it has ended."""
+
+    def __init__(self, folder: Path, master: str):
+        find_java()
+        self._folder = folder
+        self._command = [sys.executable, "-m", "tests.spark.killed_job", str(folder), master]
+        self._process: subprocess.Popen | None = None
+        self.kills: dict[str, int] = dict.fromkeys(KINDS, 0)
+
+    @property
+    def done(self) -> bool:
+        return (self._folder / "done").exists()
+
+    def run(self) -> subprocess.Popen:
+        if self._process is None or self._process.poll() is not None:
+            log = (self._folder / "log").open("a")
+            self._process = subprocess.Popen(
+                self._command, start_new_session=True, stdout=log, stderr=log,
+                cwd=Path(__file__).parents[2],
+            )  # fmt: skip
+        return self._process
+
+    def kill(self, kind: str) -> None:
+        """Kill one process of a kind, if there is one; a driver with all that it has started."""
+        process = self.run()
+        if kind == "driver":
+            self.end()
+            self.kills[kind] += 1
+            return
+        for pid, command in offspring(process.pid).items():
+            if KINDS[kind] in command and (kind != "worker" or offspring(pid) == {}):
+                with_pid = suppressed_kill(pid)
+                self.kills[kind] += with_pid
+                return
+
+    def end(self) -> None:
+        if self._process and self._process.poll() is None:
+            for pid in offspring(self._process.pid):
+                suppressed_kill(pid)
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def suppressed_kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def survived(spark, folder: Path, kinds: list[str], *, master: str, files: int) -> dict[str, int]:
+    r, s = Rows.random(1, 600, disorder=10**6), Rows.random(2, 600, disorder=10**6)
+    for name, rows in (("r", r), ("s", s)):
+        rows.write(folder / name, files)
+    job = Job(folder, master)
+    rng = np.random.default_rng(len(kinds))
+    commits = folder / "out" / "state" / "commits"
+    deadline = time.monotonic() + PATIENCE
+    try:
+        for kind in kinds:
+            # Let at least a batch through in between, so that there is always something to lose.
+            seen = len(list(commits.glob("[0-9]*")))
+            while len(list(commits.glob("[0-9]*"))) == seen and not job.done:
+                assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+                job.run()
+                time.sleep(0.05)
+            if job.done:
+                break
+            time.sleep(rng.uniform(0, 0.5))
+            job.kill(kind)
+        while not job.done:
+            assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+            job.run()
+            time.sleep(0.2)
+    finally:
+        job.end()
+    assert written(spark, folder / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
+    return job.kills
+
+
+def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
+    kills = survived(spark, tmp_path, ["worker", "driver"], master="local[2,8]", files=5)
+    assert sum(kills.values()) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(5))
+def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
+    kinds = ["worker", "driver", "worker", "worker", "driver"] * 2
+    kills = survived(
+        spark, tmp_path, kinds[round_:] + kinds[:round_], master="local[2,8]", files=12
+    )
+    assert sum(kills.values()) >= 8
+
+
+@pytest.mark.slow
+def test_pairs_come_once_though_executors_are_killed(spark, tmp_path):
+    kinds = ["executor", "worker", "executor"]
+    kills = survived(spark, tmp_path, kinds, master="local-cluster[2,1,1024]", files=5)
+    assert kills["executor"] >= 1
