@@ -14,7 +14,7 @@ IDS = "r.n AS r, s.n AS s"
 R, S = Rows.random(1, 400, disorder=10**6), Rows.random(2, 300, disorder=10**6)
 
 
-@pytest.mark.parametrize("units", [1, 3])
+@pytest.mark.parametrize("units", [1, 3, (2, 3)])
 def test_a_band_over_windows_of_time(spark, units):
     joined = stream_join(
         R.frame(spark), S.frame(spark), "abs(r.x - s.x) <= 2", window=("time:2s", "time:500ms"),
@@ -90,6 +90,8 @@ def test_a_gateware_simulator_may_be_the_device(spark):
             {"on": "r.x < s.x", "window": "rows:9", "units": 2, "time": "t"},
             "counted over the whole stream",
         ),
+        ({"on": "r.x < s.x", "units": (2, 2, 2)}, "neither a number nor rows and columns"),
+        ({"on": "r.x = s.x", "units": (2, 2), "subgroups": 2}, "no subgroups"),
         ({"on": "r.x < s.x", "device": "fpga"}, "EDDYLINE.DEVICE.*no device called 'fpga'"),
         ({"on": "r.x < s.x", "window": "time:9s", "time": "when"}, "no time column 'when'"),
         ({"on": "r.x < s.x", "window": "rows:9"}, "EDDYLINE.NO_TIME.*need a time column"),

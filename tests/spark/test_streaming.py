@@ -40,7 +40,7 @@ def test_spark_itself_cannot_join_streams_on_a_band(spark, folders):
         finished(joined.select("r.n"), folders / "out")
 
 
-@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize("units", [1, 2, (2, 1)])
 def test_a_band_over_windows_of_time(spark, folders, units):
     joined = stream_join(
         *both(spark, folders), "abs(r.x - s.x) <= 2", window=("time:2s", "time:9s"), time="t",

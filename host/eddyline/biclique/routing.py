@@ -4,6 +4,9 @@ Units are cut into subgroups. An equality sends a row to one subgroup, by the ha
 spreads rows over the units of it (BiStream's ContRand); without one there is one subgroup, and rows
 are spread over all units (random routing). Nothing here is left to chance: a batch that is replayed
 must take the same ways.
+
+The join-matrix, which BiStream is compared with, is here too: units in rows and columns, a tuple of
+R stored by every unit of a row, one of S by every unit of a column.
 """
 
 import zlib
@@ -27,15 +30,41 @@ MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
 @dataclass(frozen=True)
 class Routing:
-    """``units`` units in ``subgroups`` subgroups of the same size."""
+    """``units`` units in ``subgroups`` subgroups of the same size, or in ``columns``."""
 
     units: int
     subgroups: int
+    columns: int = 0  # of a join-matrix
 
     @property
     def each(self) -> int:
-        """Units of a subgroup: a row is shown to all of them."""
-        return self.units // self.subgroups
+        """Units that share what is stored: a row is shown to all of them, and stored by one."""
+        return 1 if self.columns else self.units // self.subgroups
+
+    def lines(self, side: str) -> int:
+        """Return into how many parts a side is cut."""
+        if not self.columns:
+            return self.units
+        return self.units // self.columns if side == "r" else self.columns
+
+    def shown(self, side: str, line: int) -> range:
+        """Return the units that are shown a part of a side."""
+        if not self.columns:
+            first = line // self.each * self.each
+            return range(first, first + self.each)
+        if side == "r":
+            return range(line * self.columns, (line + 1) * self.columns)
+        return range(line, self.units, self.columns)
+
+    def stores(self, line: int, unit: int) -> bool:
+        """Say whether a unit that is shown a part stores it."""
+        return bool(self.columns) or unit == line
+
+    def first(self, side: str, unit: int) -> bool:
+        """Say whether a unit is the first of those that store a part: where it is counted."""
+        if not self.columns:
+            return True
+        return unit % self.columns == 0 if side == "r" else unit < self.columns
 
 
 def equalities(predicate: Predicate) -> list[Compare]:
@@ -48,23 +77,41 @@ def equalities(predicate: Predicate) -> list[Compare]:
     return found
 
 
-def make_routing(query: Query, units: int, subgroups: int | None = None) -> Routing:
+def make_routing(
+    query: Query, units: int | tuple[int, int], subgroups: int | None = None
+) -> Routing:
     """Return a routing, by default with as many subgroups as the predicate allows.
+
+    A pair of numbers of units are the rows and columns of a join-matrix.
 
     Raises
     ------
     QueryError
         If the numbers do not go together, with each other or with the query.
     """
-    for name, number in (("units", units), ("subgroups", subgroups)):
-        if number is not None and (isinstance(number, bool) or number < 1):
+    matrix = isinstance(units, tuple | list)
+    asked = [("units", one) for one in (units if matrix else [units])]  # type: ignore[union-attr]
+    if matrix and len(asked) != 2:
+        raise QueryError(f"units={units!r} is neither a number nor rows and columns")
+    for name, number in [*asked, ("subgroups", subgroups)]:
+        wrong = isinstance(number, bool) or not isinstance(number, int) or number < 1
+        if number is not None and wrong:
             raise QueryError(f"{name}={number!r} is not a number from 1 up")
+    if isinstance(units, tuple | list):
+        if subgroups is not None:
+            raise QueryError("a join-matrix has rows and columns of units, and no subgroups")
+        rows, columns = units
+        units = rows * columns
+    else:
+        columns = 0
     equal = bool(equalities(query.plan.predicate))
     if any(window.kind == "rows" for window in (query.window_r, query.window_s)) and units > 1:
         raise QueryError(
             f"windows of rows are counted over the whole stream, so {units} units could not tell "
             "which rows are inside: use 1 unit, or windows of time"
         )
+    if columns:
+        return Routing(units, 1, columns)
     if subgroups is None:
         return Routing(units, units if equal else 1)
     if subgroups > 1 and not equal:
@@ -86,13 +133,13 @@ class Router:
     routing: Routing
 
     def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
-        """Return the unit that stores each row, or -1 if nothing can ever match it.
+        """Return the part that each row belongs to, or -1 if nothing can ever match it.
 
         ``spread`` are hashes of whole rows, as 64-bit integers.
         """
         spread = _mixed(spread.astype(np.int64, copy=False).view(np.uint64))
         if not self._words:  # one subgroup
-            return (spread % np.uint64(self.routing.units)).astype(np.int64)
+            return (spread % np.uint64(self.routing.lines(self.side))).astype(np.int64)
         key = np.zeros(rows.num_rows, np.uint64)
         valid = np.ones(rows.num_rows, bool)
         records = self._encoder.encode(rows)
@@ -106,11 +153,6 @@ class Router:
         # Other bits than those that make the group of a row whose hash is that of its key.
         within = (_mixed(spread) % np.uint64(self.routing.each)).astype(np.int64)
         return np.where(valid, group * self.routing.each + within, -1)
-
-    def shown(self, unit: int) -> range:
-        """Return the units that are shown the rows which a unit stores, that unit included."""
-        first = unit // self.routing.each * self.routing.each
-        return range(first, first + self.routing.each)
 
     @cached_property
     def _words(self) -> list[tuple[int, str | None]]:

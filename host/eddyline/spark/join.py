@@ -31,7 +31,7 @@ def stream_join(
     order: str = "none",
     select: str | None = None,
     device: str | None = None,
-    units: int | None = None,
+    units: int | tuple[int, int] | None = None,
     subgroups: int | None = None,
 ) -> DataFrame:
     """Join two streams, two tables, or a stream with a table, over sliding windows.
@@ -59,7 +59,8 @@ def stream_join(
         Where units join; by default ``spark.eddyline.device``, or ``auto``.
     units : int, optional
         Parts that the stored rows are cut into, by default ``spark.eddyline.units``, or 4 if the
-        predicate has an equality and 1 if not.
+        predicate has an equality and 1 if not. A pair, rows and columns, joins by the join-matrix
+        instead of the biclique: a row is then stored several times.
     subgroups : int, optional
         Groups of units; a row is shown to all units of its group. By default as many as units if
         the predicate has an equality, else 1.

@@ -44,7 +44,7 @@ class Joiner(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
         late = self._open()
-        arrived, later = self._arrived(rows, watermark)
+        arrived, later = self._arrived(int(key[0]), rows, watermark)
         late += later
         if self._request.sequenced:
             for side in SIDES:
@@ -85,7 +85,9 @@ class Joiner(StatefulProcessor):
             chain.open(directory)
         return state[5] if state else 0
 
-    def _arrived(self, rows: Iterable[Any], watermark: int) -> tuple[dict[str, Sent], int]:
+    def _arrived(
+        self, unit: int, rows: Iterable[Any], watermark: int
+    ) -> tuple[dict[str, Sent], int]:
         """Return what was sent, without what came too late, and how many rows of our own did."""
         payloads: dict[tuple[str, bool], list[bytes]] = {
             (side, stores): [] for side in SIDES for stores in (True, False)
@@ -99,8 +101,9 @@ class Joiner(StatefulProcessor):
             )
             own, gone = self._in_time(side, own, watermark)
             shown, _ = self._in_time(side, shown, watermark)
-            late += gone
-            cache.counts["late_rows"] += gone
+            if self._request.routing.first(side, unit):
+                late += gone
+                cache.counts["late_rows"] += gone
             stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
             both = pa.concat_batches([own, shown]) if shown.num_rows else own
             arrived[side] = Sent(both, stores if self._request.routing.each > 1 else None)

@@ -61,7 +61,7 @@ def make_request(
     order: str,
     select: str | None,
     device: str | None,
-    units: int | None,
+    units: int | tuple[int, int] | None,
     subgroups: int | None,
     streaming: bool,
 ) -> Request:
@@ -81,7 +81,7 @@ def make_request(
     default = EQUALITY_UNITS if equal else THETA_UNITS
     counted = any(w.kind == "rows" for w in (query.window_r, query.window_s))
     with in_sparks_style("UNITS"):
-        number = units
+        number: int | tuple[int, int] | None = units
         if number is None:
             number = settings.number(spark, "units", 1 if counted else default)
         routing = make_routing(query, number, subgroups)

@@ -68,11 +68,11 @@ def _envelopes(
     for home in np.unique(homes[homes >= 0]).tolist():
         mine = np.flatnonzero(homes == home)
         payload = pack(rows if len(mine) == len(homes) else rows.take(pa.array(mine)))
-        units = router.shown(home)
+        units = router.routing.shown(router.side, home)
         columns = [
             list(units),
             [router.side] * len(units),
-            [unit == home for unit in units],
+            [router.routing.stores(home, unit) for unit in units],
             [payload] * len(units),
         ]
         arrays = [

@@ -1,0 +1,61 @@
+"""``eddyline spark-join`` as a person runs it."""
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.streams import Rows, band, brute, seconds
+
+pytestmark = pytest.mark.xdist_group("spark")
+R, S = Rows.random(1, 200), Rows.random(2, 200)
+
+
+def run(*args: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "eddyline.cli.main", "spark-join", *args],
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def folders(tmp_path):
+    R.write(tmp_path / "r", 2)
+    S.write(tmp_path / "s", 2)
+    return tmp_path
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_folders_are_joined(folders, stream):
+    out = folders / "out.parquet"
+    options = ["--stream", "--checkpoint", str(folders / "state"), "--lateness", "60s"]
+    told = run(
+        str(folders / "r"), str(folders / "s"), "--on", "abs(r.x - s.x) <= 2", "--time", "t",
+        "--window", "time:3s", "--select", "r.n AS r, s.n AS s", "-o", str(out),
+        *(options if stream else []),
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    expected = brute(R, S, band(R, S, 2), seconds(3, 3))
+    tables = [pq.read_table(name) for name in out.glob("*.parquet")]
+    rows = pa.concat_tables(tables).to_pydict()
+    assert sorted(zip(rows["r"], rows["s"], strict=True)) == expected
+    assert f"{len(expected)} pairs in {out}" in told.stderr.replace(" ", " ").replace("\u202f", " ")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--follow"], 2, "add --stream"),
+        (["-o", "x.txt", "--on", "r.x < s.x"], 2, "must end in one of"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--stream"], 2, "needs --checkpoint"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--r", "more"], 2, "into its folder"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--types", "r.x=int8"], 2, "reads the types"),
+    ],
+)
+def test_bad_options_are_told_before_spark_starts(tmp_path, args, code, says):
+    told = run(str(tmp_path), str(tmp_path), *args)
+    assert told.returncode == code
+    assert says in told.stderr

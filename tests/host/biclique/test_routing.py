@@ -1,0 +1,74 @@
+"""Ways of rows: every pair that may match meets in exactly one unit that stores the earlier row."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.api import make_query
+from eddyline.biclique.routing import Router, make_routing
+from eddyline.errors import QueryError
+
+R = pa.schema([("k", pa.int64()), ("name", pa.string())])
+S = pa.schema([("k", pa.int16()), ("name", pa.string())])
+
+
+def query(on: str):
+    return make_query(R, S, on, window="unbounded")
+
+
+def homes(router: Router, rows: list[dict], schema: pa.Schema, salt: int) -> list[int]:
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+    return router.home(batch, np.arange(len(rows)) * 7919 + salt).tolist()
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from(["r.k < s.k", "r.k = s.k", "r.name = s.name AND r.k = s.k", "r.name = s.name"]),
+    st.sampled_from([1, 2, 5, 6, (2, 3), (1, 4)]),
+    st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a", "b", ""])), max_size=12),
+    st.integers(0, 10**6),
+)
+def test_a_pair_that_matches_meets_once(on, units, values, salt):
+    asked = query(on)
+    routing = make_routing(asked, units)
+    rows = [{"k": k, "name": name} for k, name in values]
+    r_homes = homes(Router(asked, "r", routing), rows, R, salt)
+    s_homes = homes(Router(asked, "s", routing), rows, S, salt + 1)
+    for one, i in zip(rows, r_homes, strict=True):
+        for other, j in zip(rows, s_homes, strict=True):
+            if " = " in on and one != other:
+                continue
+            r_units, s_units = routing.shown("r", i), routing.shown("s", j)
+            # Wherever one of the two is stored, the other one is shown.
+            early = [u for u in r_units if routing.stores(i, u) and u in s_units]
+            late = [u for u in s_units if routing.stores(j, u) and u in r_units]
+            assert len(early) == len(late) == 1
+
+
+def test_rows_that_match_nothing_are_not_sent():
+    asked = query("r.k = s.k")
+    router = Router(asked, "r", make_routing(asked, 4))
+    assert homes(router, [{"k": None, "name": "a"}], R, 1) == [-1]
+
+
+def test_rows_are_spread_evenly():
+    asked = query("r.k < s.k")
+    router = Router(asked, "r", make_routing(asked, 7))
+    rows = [{"k": 1, "name": "a"}] * 7000
+    counts = np.bincount(homes(router, rows, R, 3), minlength=7)
+    assert counts.min() > 850
+
+
+def test_a_value_that_is_most_of_the_data_is_spread_within_its_subgroup():
+    asked = query("r.k = s.k")
+    router = Router(asked, "r", make_routing(asked, 8, 2))
+    counts = np.bincount(homes(router, [{"k": 1, "name": "a"}] * 4000, R, 3), minlength=8)
+    assert sorted(counts > 850) == [False] * 4 + [True] * 4
+
+
+@pytest.mark.parametrize("units", [0, True, "3", (1, 0)])
+def test_impossible_numbers(units):
+    with pytest.raises(QueryError):
+        make_routing(query("r.k < s.k"), units)

@@ -1,0 +1,39 @@
+"""The examples of the documents run as they are written."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+
+
+def test_the_guides_example_runs(spark, tmp_path):
+    rng = np.random.default_rng(1)
+    for name in ("trades", "quotes"):
+        (tmp_path / name).mkdir()
+        ts = np.sort(rng.integers(0, 60_000, 200)) + 1_600_000_000_000
+        columns = {
+            "ts": pa.array(ts, pa.timestamp("ms", "UTC")),
+            "px": rng.random(200),
+            "id": np.arange(200),
+        }
+        pq.write_table(pa.table(columns), tmp_path / name / "0.parquet")
+    first, then = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    first = re.sub(r'"([\w-]+/)"', rf'"{tmp_path}/\1"', first)
+    names: dict = {"F": F}
+    exec(first, names)
+    found = spark.read.parquet(str(tmp_path / "near"))
+    sides = [pq.read_table(tmp_path / name).to_pydict() for name in ("trades", "quotes")]
+    expected = {
+        (i, j)
+        for i, (t, p) in enumerate(zip(sides[0]["ts"], sides[0]["px"], strict=True))
+        for j, (u, q) in enumerate(zip(sides[1]["ts"], sides[1]["px"], strict=True))
+        if abs(p - q) <= 0.05 and abs((t - u).total_seconds()) <= 10
+    }
+    assert {(row.trade, row.quote) for row in found.collect()} == expected
+    exec(then, names)
+    assert names["per_minute"].columns == ["window", "count"]
