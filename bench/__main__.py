@@ -6,6 +6,7 @@ import sys
 BENCHMARKS = [
     "nested_loop",
     "engines",
+    "spark",
     "gate",
     "encode",
     "simulator",

