@@ -1,7 +1,7 @@
 """Units in a worker's memory are a cache of the state, and only that."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -18,7 +18,7 @@ class FakeUnit:
 
 @pytest.fixture
 def empty(monkeypatch):
-    monkeypatch.setattr(cache, "counts", Counter())
+    monkeypatch.setattr(cache, "counts", defaultdict(Counter))
     monkeypatch.setattr(cache, "_units", type(cache._units)())
 
 
@@ -32,13 +32,13 @@ def test_a_unit_is_used_again_only_if_its_mark_is_that_of_the_state(empty):
     # The attempt that wrote "two" was not the one that was committed.
     assert cache.take(("q", 0), "one") is None
     assert unit.closed
-    assert cache.counts == {"new": 1, "hit": 1, "lost": 1, "stale": 1}
+    assert cache.counts["q"] == {"new": 1, "hit": 1, "lost": 1, "stale": 1}
 
 
 def test_a_state_that_began_anew_makes_a_unit_stale(empty):
     cache.give_back(("q", 0), "one", FakeUnit(), most=9)
     assert cache.take(("q", 0), None) is None
-    assert cache.counts == {"stale": 1}
+    assert cache.counts["q"] == {"stale": 1}
 
 
 def test_the_unit_that_was_not_used_for_longest_goes_first(empty):

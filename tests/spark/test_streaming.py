@@ -79,6 +79,20 @@ def test_an_equality_gives_what_sparks_own_join_gives(spark, folders):
     assert found == brute(R, S, R.x[:, None] == S.x[None, :], seconds(3, 3))
 
 
+def test_another_device_takes_over_from_one_that_fails(spark, folders):
+    """The device is too small for the windows, which it finds out while it joins."""
+    options = {"window": "time:9s", "time": "t", "select": IDS}
+    small = {"device": "sim:splitjoin?cores=2&window=16", **options}
+    with pytest.raises(Exception, match="had to leave while its window still held it"):
+        finished(stream_join(*both(spark, folders), "abs(r.x - s.x) <= 2", **small), folders / "x")
+    spark.conf.set("spark.eddyline.failover", "cpu")
+    try:
+        joined = stream_join(*both(spark, folders), "abs(r.x - s.x) <= 2", **small)
+    finally:
+        spark.conf.unset("spark.eddyline.failover")
+    assert finished(joined, folders / "out") == brute(R, S, band(R, S, 2), seconds(9, 9))
+
+
 def test_late_rows_are_left_out_of_all_results(spark, tmp_path):
     """A row behind the watermark meets nothing, on whichever side its partners are."""
     r = Rows(np.arange(4), BEGIN + np.array([0, 60, 1, 58]) * 10**6, np.ones(4, int))

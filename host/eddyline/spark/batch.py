@@ -16,7 +16,7 @@ from eddyline.times import times_of
 
 __all__ = ["joined_batch"]
 
-TOGETHER = 1 << 16  # rows that a unit joins at a time
+TOGETHER = 1 << 15  # rows of the longer side that a unit joins at a time
 
 
 def joined_batch(sent: DataFrame, request: Request) -> DataFrame:
@@ -46,9 +46,8 @@ def _results(
         if not request.query.time:  # every row of R comes before every row of S
             yield from unit.join(*(one.part(0, len(one)) for one in sides))
             return
-        times = np.sort(np.concatenate([one.times for one in sides]))
         places = [0, 0]
-        for cut in times[TOGETHER::TOGETHER].tolist():
+        for cut in max(sides, key=len).times[TOGETHER::TOGETHER].tolist():
             yield from unit.join(*_up_to(cut, sides, places))
             unit.forget(cut)
         yield from unit.join(*(one.part(a, len(one)) for one, a in zip(sides, places, strict=True)))
@@ -77,10 +76,12 @@ class _Ordered:
         self.times = np.zeros(rows.num_rows, np.int64)
         if request.query.time:
             self.times = times_of(request.query, side, rows, lambda row: f"table {side}, row {row}")
-        if (np.diff(self.times) < 0).any() or request.sequenced:
-            ties = rows[SPREAD].to_numpy(zero_copy_only=False) if request.sequenced else None
-            keys = (self.times,) if ties is None else (ties, self.times)
-            order = np.lexsort(keys)
+        steps = np.diff(self.times)
+        # Sorted and without ties there is nothing to decide.
+        ties = request.sequenced and not (steps > 0).all()
+        if ties or (steps < 0).any():
+            spread = (rows[SPREAD].to_numpy(zero_copy_only=False),) if ties else ()
+            order = np.lexsort((*spread, self.times))
             rows, stores, self.times = rows.take(pa.array(order)), stores[order], self.times[order]
         self._rows = rows
         self._stores = stores if request.routing.each > 1 else None

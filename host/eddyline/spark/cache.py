@@ -8,7 +8,7 @@ a task, or which worker, has written last.
 import atexit
 import json
 import os
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 
 from eddyline.biclique.unit import Unit
@@ -17,7 +17,8 @@ __all__ = ["counts", "give_back", "report", "take"]
 
 Key = tuple[str, int]
 
-counts: Counter[str] = Counter()
+# By query: what became of its units here.
+counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
 _units: OrderedDict[Key, tuple[str, Unit]] = OrderedDict()
 
 
@@ -28,12 +29,12 @@ def take(key: Key, mark: str | None) -> Unit | None:
     """
     held, unit = _units.pop(key, (None, None))
     if unit is None:
-        counts["new" if mark is None else "lost"] += 1
+        counts[key[0]]["new" if mark is None else "lost"] += 1
         return None
     if held == mark:
-        counts["hit"] += 1
+        counts[key[0]]["hit"] += 1
         return unit
-    counts["stale"] += 1
+    counts[key[0]]["stale"] += 1
     unit.close()
     return None
 
@@ -42,17 +43,17 @@ def give_back(key: Key, mark: str, unit: Unit, *, most: int) -> None:
     """Keep a unit whose state was written with this mark."""
     _units[key] = (mark, unit)
     while len(_units) > most:
-        _, (_, oldest) = _units.popitem(last=False)
+        (query, _), (_, oldest) = _units.popitem(last=False)
         oldest.close()
-        counts["evicted"] += 1
+        counts[query]["evicted"] += 1
 
 
-def report(folder: str) -> None:
-    """Write what this process has counted so far to a file of its own."""
+def report(folder: str, query: str) -> None:
+    """Write what this process has counted of a query so far to a file of its own."""
     name = Path(folder) / f"{os.getpid()}.json"
     name.parent.mkdir(parents=True, exist_ok=True)
     hidden = name.with_suffix(".new")
-    hidden.write_text(json.dumps(counts))
+    hidden.write_text(json.dumps(counts[query]))
     hidden.replace(name)
 
 

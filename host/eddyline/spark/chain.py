@@ -78,6 +78,17 @@ class Chain:
             self._state.removeKey((one.number,))
             self._chunks.remove(one)
 
+    @property
+    def oldest(self) -> int | None:
+        """The earliest time of a row."""
+        return min((one.low for one in self._chunks), default=None)
+
+    def expiry(self, window: Window) -> int | None:
+        """Return the last watermark at which every chunk may still be matched."""
+        if window.kind != "time" or not self._chunks:
+            return None
+        return min(one.high for one in self._chunks) + window.size
+
     def clear(self) -> None:
         for one in self._chunks:
             self._state.removeKey((one.number,))

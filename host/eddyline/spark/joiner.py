@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from eddyline.biclique.envelope import pack, unpack_all
 from eddyline.biclique.unit import Sent, Unit
 from eddyline.clock import EARLIEST
+from eddyline.errors import DeviceError
 from eddyline.spark import cache
 from eddyline.spark.chain import Chain
 from eddyline.spark.request import Request
@@ -22,6 +23,7 @@ __all__ = ["JOINED", "Joiner"]
 
 JOINED = "payload binary"
 SIDES = ("r", "s")
+FOREVER = 2**62  # milliseconds
 
 
 class Joiner(StatefulProcessor):
@@ -56,12 +58,16 @@ class Joiner(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
-        """Go on without new rows: what waited for the watermark, and what it lets us forget."""
+        """Go on without new rows: with what waited for the watermark, or without what it passed."""
         watermark = self._watermark(timerValues)
         late = self._open()
-        empty = {side: Sent(_no_rows(self._schemas[side])) for side in SIDES}
-        arrived = self._released(watermark) if self._request.sequenced else empty
-        yield from self._join(key, arrived, watermark, late)
+        if self._request.sequenced:
+            yield from self._join(key, self._released(watermark), watermark, late)
+            return
+        for side in SIDES:
+            self._stored[side].drop(self._windows[side], watermark)
+        # A unit in memory will forget these rows by itself, so its mark stays good.
+        self._write(self._mark, late)
 
     def close(self) -> None:
         pass
@@ -103,7 +109,7 @@ class Joiner(StatefulProcessor):
             shown, _ = self._in_time(side, shown, watermark)
             if self._request.routing.first(side, unit):
                 late += gone
-                cache.counts["late_rows"] += gone
+                cache.counts[self._request.token]["late_rows"] += gone
             stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
             both = pa.concat_batches([own, shown]) if shown.num_rows else own
             arrived[side] = Sent(both, stores if self._request.routing.each > 1 else None)
@@ -137,8 +143,8 @@ class Joiner(StatefulProcessor):
     def _join(self, key: Any, arrived: dict[str, Sent], watermark: int, late: int) -> Iterator[Row]:
         request = self._request
         place = (request.token, int(key[0]))
-        unit = cache.take(place, self._mark) or self._loaded()
-        for batch in unit.join(arrived["r"], arrived["s"]):
+        unit, results = self._met(place, arrived)
+        for batch in results:
             yield Row(payload=pack(batch))
         for side in SIDES:
             sent = arrived[side]
@@ -147,32 +153,53 @@ class Joiner(StatefulProcessor):
             self._stored[side].drop(self._windows[side], watermark)
         unit.forget(watermark)
         mark = uuid.uuid4().hex
-        chains = [*self._stored.values(), *self._waiting.values()]
-        self._meta.update((mark, *(chain.directory for chain in chains), late))
-        self._set_timer(watermark)
+        self._write(mark, late)
         cache.give_back(place, mark, unit, most=request.cached_units)
         if request.metrics:
-            cache.report(request.metrics)
+            cache.report(request.metrics, request.token)
 
-    def _loaded(self) -> Unit:
+    def _met(
+        self, place: tuple[str, int], arrived: dict[str, Sent]
+    ) -> tuple[Unit, Iterable[pa.RecordBatch]]:
+        """Let rows meet in the unit, or in one on another device if its own fails."""
+        request = self._request
+        try:
+            unit = cache.take(place, self._mark) or self._loaded()
+            results = unit.join(arrived["r"], arrived["s"])
+            # What is handed over cannot be taken back, so all of it is awaited first.
+            return unit, list(results) if request.failover else results
+        except DeviceError:
+            if not request.failover:
+                raise  # Spark tries the task again
+        cache.counts[request.token]["failover"] += 1
+        unit = self._loaded(request.failover)
+        return unit, unit.join(arrived["r"], arrived["s"])
+
+    def _loaded(self, device: str | None = None) -> Unit:
         """Return a unit with the rows that the state holds."""
-        unit = self._request.unit()
+        unit = self._request.unit(device)
         unit.load(*(self._stored[side].read() for side in SIDES))
         return unit
 
-    def _set_timer(self, watermark: int) -> None:
-        """Come back when the watermark moves, if there is anything that waits for it."""
+    def _write(self, mark: str | None, late: int) -> None:
+        chains = [*self._stored.values(), *self._waiting.values()]
+        self._meta.update((mark, *(chain.directory for chain in chains), late))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Come back when the watermark lets rows go on, or lets a chunk go."""
         if not self._request.timed:
             return
-        waits = any(self._waiting[side].rows for side in SIDES)
-        held = any(self._stored[side].rows for side in SIDES)
-        if not (waits or (held and self._forgets)) or list(self._handle.listTimers()):
-            return
-        self._handle.registerTimer(self._milliseconds(watermark) + 1)
-
-    @property
-    def _forgets(self) -> bool:
-        return any(window.kind == "time" for window in self._windows.values())
+        due = [chain.oldest for chain in self._waiting.values()]
+        due += [self._stored[side].expiry(self._windows[side]) for side in SIDES]
+        known = [when for when in due if when is not None]
+        # The first millisecond that is later, as timers and watermarks count in those.
+        wanted = {min(self._milliseconds(min(known)) + 1, FOREVER)} if known else set()
+        there = set(self._handle.listTimers())
+        for old in there - wanted:
+            self._handle.deleteTimer(old)
+        for new in wanted - there:
+            self._handle.registerTimer(new)
 
     def _watermark(self, timers: Any) -> int:
         """Return the watermark in ticks of the join's clock."""
@@ -188,7 +215,3 @@ class Joiner(StatefulProcessor):
         if not query.time:
             return np.zeros(rows.num_rows, np.int64)
         return times_of(query, side, rows, lambda row: f"stream {side}, row {row} of a batch")
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)

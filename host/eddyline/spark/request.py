@@ -30,6 +30,7 @@ class Request:
     query: Query
     routing: Routing
     device: str
+    failover: str  # device that takes over when that one fails, or nothing
     chunk_bytes: int
     cached_units: int
     metrics: str  # folder for counts of every worker process, or nothing
@@ -46,8 +47,8 @@ class Request:
         """Whether rows wait until the watermark has decided their order."""
         return any(w.kind == "rows" for w in (self.query.window_r, self.query.window_s))
 
-    def unit(self) -> Unit:
-        return Unit(self.query, self.device, units=self.routing.each)
+    def unit(self, device: str | None = None) -> Unit:
+        return Unit(self.query, device or self.device, units=self.routing.each)
 
 
 def make_request(
@@ -97,6 +98,7 @@ def make_request(
         query,
         routing,
         device or settings.text(spark, "device", "auto"),
+        settings.text(spark, "failover", ""),
         settings.number(spark, "chunkBytes", 1 << 20),
         settings.number(spark, "cachedUnits", 64),
         settings.text(spark, "metrics", ""),
