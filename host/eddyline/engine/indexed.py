@@ -29,7 +29,15 @@ PARTITION = 64  # tuples of a partition of the others
 WINDOW_MOST = 2**64 - 1
 MESSAGE = 256
 # Unevenness of a RaP-Table's partitions and drift of the keys are in millionths.
-SIDE_REPORT = ("subwindows", "subwindow_tuples", "sealed", "expired", "unevenness", "drift")
+SIDE_REPORT = (
+    "subwindows",
+    "subwindow_tuples",
+    "sealed",
+    "expired",
+    "unevenness",
+    "drift",
+    "aside",
+)
 SMALL = 1024  # results that are copied out of buffers that stay
 
 
@@ -48,6 +56,8 @@ def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
         ("load", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
         ("pass", ctypes.c_int, [pointer, u64, u64, *failure]),
         ("expire", None, [pointer, u64, u64]),
+        ("accept_late", ctypes.c_int, [pointer]),
+        ("watermark", None, [pointer, ctypes.c_int64, ctypes.c_int64]),
         ("held", None, [pointer, pointer]),
         ("next", ctypes.c_int, [pointer, count, count, *failure]),
         ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
@@ -145,6 +155,20 @@ class IndexedJoin:
 
     def expire(self, r: int, s: int) -> None:
         self._library.eddyline_join_expire(self._handle, r, s)
+
+    def accept_late(self) -> bool:
+        """Let tuples come in any order of time, from the first on; return whether that can be.
+
+        Pairs are then those of the same tuples in order: the later of two, or S if their times are
+        equal, meets the earlier if that is in its window. Windows have to be of time or unbounded,
+        and pairs must not be asked for in an order. What a window no longer holds is forgotten as
+        ``watermark`` rises.
+        """
+        return bool(self._library.eddyline_join_accept_late(self._handle))
+
+    def watermark(self, r: int, s: int) -> None:
+        """Say that no tuple of R or S before these times will follow what has been pushed."""
+        self._library.eddyline_join_watermark(self._handle, r, s)
 
     def held(self) -> tuple[Held, Held]:
         values = np.zeros(8, np.uint64)

@@ -46,8 +46,8 @@ class ManagedJoin:
     later, how many tuples have passed. A batch's results are handed over when every one of these
     workers has answered: straight as they come, or merged if the plan asks for an order. When a
     worker dies, another takes its place, stores what that had stored, and does again what was not
-    answered; so every pair is handed over exactly once. A death is noticed at once: by whoever waits
-    for results, or by a thread that watches the workers while nobody does.
+    answered; so every pair is handed over exactly once. A death is noticed at once: by whoever
+    waits for results, or by a thread that watches the workers while nobody does.
 
     An :class:`eddyline.engine.part.Engine`, and a context manager.
 

@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 import weakref
+from contextlib import suppress
 from typing import Protocol
 
 __all__ = ["Watch", "Watched"]
@@ -36,10 +37,8 @@ class Watch:
 
     def ring(self) -> None:
         """Say that there are other links to watch."""
-        try:
+        with suppress(BlockingIOError):  # it has been told often enough
             self._bell.send(b"!")
-        except BlockingIOError:
-            pass  # it has been told often enough
 
     def close(self) -> None:
         """End the thread; doing so again is harmless. Nobody may hold what it waits for."""

@@ -102,14 +102,18 @@ def test_workers_do_not_outlive_a_killed_manager():
         wait_until_gone(pids)
 
 
+def pushed(join: ManagedJoin) -> list[tuple[int, int]]:
+    join.push(WHOLE)
+    return pulled(join)
+
+
 def test_what_a_worker_cannot_do_is_said_once():
     """An error would come again in another process, so there is none."""
     crew = Crew(1)
     with ManagedJoin(PLAN, crew=crew) as join:
         crew.send(0, {"do": "load", "r": [0, 1], "s": [0, 0]})  # from memory it does not know
         with pytest.raises(DeviceError, match=r"(?s)worker 0 failed:.*KeyError"):
-            join.push(WHOLE)
-            pulled(join)
+            pushed(join)
     crew.close()
     wait_until_gone(crew.pids)
 
