@@ -15,7 +15,7 @@ from eddyline.engine.part import Held, Part, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
 
-__all__ = ["ENGINES", "IndexedJoin", "library"]
+__all__ = ["ENGINES", "IndexedJoin", "declared", "library"]
 
 # As `Kind` in native/structure.hpp.
 ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3, "grid": 4}
@@ -45,7 +45,11 @@ SMALL = 1024  # results that are copied out of buffers that stay
 def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
     """Return the compiled engine; the first use on a machine compiles it."""
     path = compiled(File(__file__).parent / "native" / "join.cpp", name="engine", progress=progress)
-    engine = ctypes.CDLL(str(path))
+    return declared(ctypes.CDLL(str(path)))
+
+
+def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
+    """Say what the functions of a compiled engine take and give."""
     pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
     count = ctypes.POINTER(ctypes.c_uint64)
     failure = [ctypes.c_char_p, u64]

@@ -4,18 +4,33 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.clock import EARLIEST, LATEST
 from eddyline.device import Tuples
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
 from eddyline.engine.choice import choose
 from eddyline.engine.indexed import IndexedJoin
+from eddyline.engine.part import Engine
 from eddyline.errors import DeviceError
 from eddyline.plan import Order, Plan, Window
 from tests.host.engine.draws import pulled
-from tests.host.twin.joins import BAND, SORTED, UNSORTED, defined, parts, plan, tuples
+from tests.host.twin.joins import (
+    BAND,
+    SORTED,
+    UNSORTED,
+    R,
+    S,
+    defined,
+    parts,
+    plan,
+    query,
+    tuples,
+)
 
 ENGINES = ["auto", "bisort", "rap", "wib", "hash", "grid"]
 PREDICATES = {**SORTED, "inequality": UNSORTED["inequality"], "either": "r.x = s.a OR r.y = s.b"}
@@ -142,6 +157,61 @@ def test_late_tuples_are_found_where_windows_have_many_subwindows(engine):
     if engine == "bisort":  # what is on time is not compared with what only late ones can meet
         assert join.report()["comparisons"] < 3 * len(found)
     join.close()
+
+
+def sparse(on: str, count: int, seed: int) -> Tuples:
+    """Return arrivals of both sides in turn, a tick apart, whose values are spread widely."""
+    rng = np.random.default_rng(seed)
+    sides = np.tile(np.array([0, 1], np.uint8), count // 2)
+    encoded = []
+    for mark, (side, schema) in enumerate((("r", R), ("s", S))):
+        columns = [
+            pa.array(rng.integers(-(2**15), 2**15, count // 2), field.type) for field in schema
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        records = SideEncoder(query(on).lowering.side(side), Dictionary(), side=side).encode(batch)
+        records["time"] = 2 * np.arange(count // 2) + mark
+        encoded.append(records)
+    return Tuples(sides, *encoded)
+
+
+def numbers(join: Engine) -> list[np.ndarray]:
+    """Return all pairs that are there, as numbers."""
+    found = []
+    while (part := join.pull()) is not None:
+        found.append(part.r_id.astype(np.int64) << 32 | part.s_id)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["bisort", "rap", "wib"])
+@pytest.mark.parametrize("on", ["r.x BETWEEN s.a AND s.a + 1", PREDICATES["two bands"]])
+def test_small_subwindows_are_put_together_with_what_they_keep_aside(engine, on):
+    """When subwindows are to be larger, because the window has grown."""
+    count, size = 40_000, 500
+    kept = Window("time", 30_000)
+    one = plan(on, kept, kept)
+    rng = np.random.default_rng(6)
+    delays = np.where(rng.random(count) < 0.1, rng.integers(0, 20_000, count), 0)
+    ordered = sparse(on, count, 6)
+    whole = disordered(ordered, delays)
+    join = opened(one, engine, subwindows=400)
+    other = choose(one, "bisort").open(one)
+    assert join is not None
+    found, expected, most = [], [], 0
+    for number, piece in enumerate(parts(whole, list(range(size, count, size)))):
+        if number == 50:
+            assert join.report()["aside_r"] > 100
+            join._library.eddyline_join_subwindows(join._handle, 20)
+        join.push(piece)
+        found += numbers(join)
+        most = max(most, join.report()["subwindows_r"])
+    for piece in parts(ordered, list(range(size, count, size))):
+        other.push(piece)
+        expected += numbers(other)
+    assert most > 3 * join.report()["subwindows_r"]
+    assert np.array_equal(np.sort(np.concatenate(found)), np.sort(np.concatenate(expected)))
+    join.close()
+    other.close()
 
 
 def test_times_at_both_ends_of_the_clock():
