@@ -28,7 +28,8 @@ __all__ = ["ManagedJoin"]
 logger = logging.getLogger(__name__)
 
 BATCH = 1 << 14  # arrivals of a batch, at the most
-# Batches that workers have at a time: one to work on, one to find when they have done it.
+# Batches that workers have at a time: one to work on, one to find when they have done it. The
+# mirror counts on it that there are no more.
 DEPTH = 2
 # Pairs of a batch for which there should be room; where arrivals have many, batches get smaller.
 PAIRS = 1 << 22
@@ -230,7 +231,9 @@ class ManagedJoin:
         """Decide who stores a batch, and send it to those whom it concerns."""
         mirror, first = self._mirror, self._mirror.counts
         owners = self._sharing.owners(tuples, first)
-        mirror.append(tuples, owners)
+        # With more batches under way, the oldest could be written over.
+        settled = len(self._flight) < DEPTH and not any(one.loading for one in self._places)
+        mirror.append(tuples, owners, settled=settled)
         counts = (len(tuples.r), len(tuples.s))
         order: Message = {
             "do": "join",
@@ -267,12 +270,17 @@ class ManagedJoin:
         """Send a message to a worker, after the whereabouts of what it may have to read."""
         place = self._places[number]
         try:
-            for name, array in self._mirror.arrays():
-                if place.moves.get(name) != array.moves and message["do"] in ("join", "load"):
-                    self.crew.send(
-                        number, {"do": "share", "name": name, "base": array.base}, array.fd
-                    )
-                    place.moves[name] = array.moves
+            for name, array in self._mirror.arrays() if message["do"] in ("join", "load") else ():
+                now = (array.segment, array.base)
+                known = place.known.get(name)
+                if known == now:
+                    continue
+                where = {"name": name, "base": array.base}
+                if known and known[0] == array.segment:
+                    self.crew.send(number, {"do": "rebase", **where})
+                else:
+                    self.crew.send(number, {"do": "share", **where}, array.fd)
+                place.known[name] = now
             self.crew.send(number, message)
         except Gone:
             self._dead.add(number)
@@ -309,6 +317,7 @@ class ManagedJoin:
             r, s = (Held(*side) for side in message["held"])
             place.status = Status(place.before + message["comparisons"], (r, s))
             place.attempts = 0
+            place.loading = False
             if place.idle:
                 place.idle = 0
                 self._ring()
@@ -397,7 +406,8 @@ class ManagedJoin:
         self._restarts += 1
         self.crew.replace(number)
         self._ring()
-        place.moves = {}
+        place.known = {}
+        place.loading = True
         place.before = place.status.comparisons
         for batch in again:
             batch.pieces.pop(number, None)
