@@ -68,6 +68,7 @@ indexed.library = lambda progress=None: known
 checks.test_late_tuples_are_found_where_windows_have_many_subwindows(engine)
 checks.test_pairs_are_those_of_the_rows_in_order(engine)
 checks.test_times_at_both_ends_of_the_clock()
+checks.test_what_only_late_rows_can_meet_is_not_looked_up()
 if engine == "bisort":
     checks.test_small_subwindows_are_put_together_with_what_they_keep_aside(engine, checks.BAND)
 """

@@ -134,7 +134,8 @@ private:
         for (size_t at = 0; at < older; at++) {
             if (!late_[at].size()) continue;
             Subwindow<K>& one = subwindows[at];
-            if (!one.aside) one.aside = make(Kind::bisort, 0);
+            // Few are kept aside, so merging is cheap, and what is not merged is compared with every lookup.
+            if (!one.aside) one.aside = std::make_unique<BiSort<K>>(path_->intervals(side_), 8, path_->complement);
             scratch_.clear();
             if (path_->strips()) place(late_[at], keys, one.strips, u32(some.base), scratch_, spread_);
             else for (size_t i = 0; i < late_[at].size(); i++)
