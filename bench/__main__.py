@@ -12,6 +12,8 @@ BENCHMARKS = [
     "simulator",
     "handshake_cycles",
     "handshake_twin",
+    "deaths",
+    "memory",
 ]
 
 for name in sys.argv[1:] or BENCHMARKS:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-__all__ = ["EARLIEST", "earlier", "later"]
+__all__ = ["EARLIEST", "LATEST", "earlier", "later"]
 
-EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+EARLIEST, LATEST = -(2**63), 2**63 - 1
 
 
 def earlier(times: np.ndarray, amount: int) -> np.ndarray:

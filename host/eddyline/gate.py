@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eddyline.clock import EARLIEST, earlier
+from eddyline.clock import EARLIEST, LATEST, earlier
 from eddyline.errors import DataError, OutOfOrder
 
 __all__ = ["ENDED", "Chunk", "Stream", "TimeGate", "TurnGate"]
@@ -94,16 +94,25 @@ class TimeGate:
     lateness : int, optional
         How far times may run backwards within a stream. Rows beyond that are late: ``add``
         returns their positions and never releases them. Without it they are an error.
+    sorts : bool
+        Whether rows are put in order. If not, they are ready at once, each stream's as it has
+        them, and ``watermarks`` tells what can still come; late ones are the same.
     capacity : int
         Most rows buffered. A stream that runs ahead of the others is refused beyond it; the
         stream that holds the others up (``lagging``) is always taken.
     """
 
     def __init__(
-        self, streams: Iterable[Stream], *, lateness: int | None = None, capacity: int = 1 << 24
+        self,
+        streams: Iterable[Stream],
+        *,
+        lateness: int | None = None,
+        sorts: bool = True,
+        capacity: int = 1 << 24,
     ):
         self.streams = tuple(sorted(streams, key=lambda stream: stream.rank))
         self._lateness = lateness
+        self._sorts = sorts
         self._capacity = capacity
         self._pending = {stream: _Pending() for stream in self.streams}
 
@@ -154,6 +163,10 @@ class TimeGate:
             times, kept = times[~late], positions[~late]
         else:
             kept = positions
+        if not self._sorts:
+            pending.parts.append((times, kept))
+            pending.buffered += len(times)
+            return positions[late]
         if self._lateness is not None and len(times):
             order = np.argsort(times, kind="stable")
             times, kept = times[order], kept[order]
@@ -166,10 +179,17 @@ class TimeGate:
         pending = self._pending[stream]
         pending.frontier = max(pending.frontier, time)
 
+    def watermarks(self) -> dict[str, int]:
+        """Return, for each side, the earliest time that may still come."""
+        frontiers: dict[str, list[int]] = {"r": [LATEST], "s": [LATEST]}
+        for stream, pending in self._pending.items():
+            frontiers[stream.side].append(pending.frontier)
+        return {side: min(some) for side, some in frontiers.items()}
+
     def take(self) -> Chunk:
         """Return what has become ready, possibly nothing."""
         frontiers = [pending.frontier for pending in self._pending.values()]
-        bound = min(frontiers)
+        bound = min(frontiers) if self._sorts else ENDED
         origins, rows, times = [], [], []
         for index, stream in enumerate(self.streams):
             for ready_times, ready_rows in self._pending[stream].release(bound):
@@ -180,6 +200,8 @@ class TimeGate:
             empty = np.empty(0, np.int64)
             return Chunk(self.streams, empty.astype(np.int32), empty, empty)
         all_times, all_origins, all_rows = (np.concatenate(x) for x in (times, origins, rows))
+        if not self._sorts:
+            return Chunk(self.streams, all_origins, all_rows, all_times)
         if self._lateness is None:  # by stream already in order of position: a stable sort does
             order = np.argsort(all_times, kind="stable")
         else:

@@ -88,6 +88,7 @@ class RowStore:
         self._starts: list[int] = []
         self._batches: list[pa.RecordBatch] = []
         self._times: list[np.ndarray] = []
+        self._latest: list[np.ndarray] = []  # the latest time up to each row
         self.count = 0
         self.first = 0
 
@@ -105,6 +106,8 @@ class RowStore:
         self._starts.append(self.count)
         self._batches.append(batch)
         self._times.append(times)
+        latest = np.maximum.accumulate(times)
+        self._latest.append(np.maximum(latest, self._latest[-1][-1]) if self._latest else latest)
         self.count += batch.num_rows
         while (
             len(self._batches) > 1
@@ -112,6 +115,7 @@ class RowStore:
         ):
             self._batches[-2:] = [concatenated(self._batches[-2:])]
             self._times[-2:] = [np.concatenate(self._times[-2:])]
+            self._latest[-2:] = [np.concatenate(self._latest[-2:])]
             del self._starts[-1]
 
     def drop_below(self, first: int) -> None:
@@ -120,12 +124,13 @@ class RowStore:
         ends = [*self._starts[1:], self.count]
         gone = sum(end <= self.first for end in ends)
         del self._starts[:gone], self._batches[:gone], self._times[:gone]
+        del self._latest[:gone]
 
     def first_at(self, oldest: int) -> int:
         """Return the sequence number of the first row whose time is at least ``oldest``."""
-        for start, times in zip(self._starts, self._times, strict=True):
-            if int(times[-1]) >= oldest:
-                return max(self.first, start + int(np.searchsorted(times, oldest, "left")))
+        for start, latest in zip(self._starts, self._latest, strict=True):
+            if int(latest[-1]) >= oldest:
+                return max(self.first, start + int(np.searchsorted(latest, oldest, "left")))
         return self.count
 
     @property

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eddyline.clock import EARLIEST
-from eddyline.device import Device, Results, Tuples, joined
+from eddyline.clock import EARLIEST, LATEST
+from eddyline.device import Device, Results, TakesLate, Tuples, joined
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.errors import DataError, OutOfOrder
@@ -84,10 +84,6 @@ class Session:
         }
         self._rows = {stream: StreamRows() for stream in self._sources}
         self._columns = {side: needed_columns(self.query, side) for side in "rs"}
-        lateness = self.query.lateness
-        allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
-        self._time_gate = TimeGate(self._sources, lateness=allowed) if self.query.time else None
-        self._turn_gate = None if self._time_gate else TurnGate(self._sources)
         dictionary = Dictionary()
         self._dictionary = dictionary
         self._encoders = {
@@ -100,19 +96,31 @@ class Session:
         require_carried(self.query)
         self._sent: deque[_Sent] = deque()
         self._arrivals = 0
-        self._now = EARLIEST
+        # Of each side, the earliest time that may follow what has been pushed.
+        self._next = {"r": EARLIEST, "s": EARLIEST}
         # A device that drops tuples holds older ones than the windows say.
         self._lossy = getattr(self.device, "lossy", False)
         self.schema = result_schema(self.query)
         self.device.configure(self.query.plan)
+        lateness = self.query.lateness
+        allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
+        self._late = self._takes_late()
+        self._time_gate = (
+            TimeGate(self._sources, lateness=allowed, sorts=not self._late)
+            if self.query.time
+            else None
+        )
+        self._turn_gate = None if self._time_gate else TurnGate(self._sources)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for chunk in self._chunks():
             begin = 0
+            follows = self._follows(chunk)
             while begin < len(chunk):
-                part = slice(begin, begin + min(self.batch, self._free_ids()))
+                part = slice(begin, min(len(chunk), begin + min(self.batch, self._free_ids())))
                 begin = part.stop
-                self._push(chunk, part)
+                following = {side: int(times[begin]) for side, times in follows.items()}
+                self._push(chunk, part, following)
                 for results in self._pulled():
                     yield from self._materialized(results)
         yield from self._materialized(self.device.flush())
@@ -145,6 +153,29 @@ class Session:
             chunk = gate.take()
             if len(chunk):
                 yield chunk
+
+    def _takes_late(self) -> TakesLate | None:
+        """Return the device if it takes rows as they come, though their times may fall.
+
+        Then those that are on time need not wait until nothing earlier can come.
+        """
+        device = self.device
+        if self.query.lateness is None or not isinstance(device, TakesLate):
+            return None
+        return device if device.accept_late() else None
+
+    def _follows(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        """Return, by place in a chunk, the earliest time of each side from there on."""
+        if not self._late:  # an arrival's own: none is earlier than the one before it
+            times = np.concatenate([chunk.times[:1], chunk.times])
+            return {"r": times, "s": times}
+        assert self._time_gate
+        sides = np.array([stream.side for stream in chunk.streams])[chunk.origins]
+        follows = {}
+        for side, watermark in self._time_gate.watermarks().items():
+            times = np.append(np.where(sides == side, chunk.times, LATEST), watermark)
+            follows[side] = np.minimum.accumulate(times[::-1])[::-1]
+        return follows
 
     def _end(self, stream: Stream) -> None:
         if self._time_gate:
@@ -195,7 +226,7 @@ class Session:
             "backwards; sort the stream or allow it with lateness"
         )
 
-    def _push(self, chunk: Chunk, part: slice) -> None:
+    def _push(self, chunk: Chunk, part: slice, following: dict[str, int]) -> None:
         origins, rows, times = chunk.origins[part], chunk.rows[part], chunk.times[part]
         sides = np.array([stream.side == "s" for stream in chunk.streams], np.uint8)[origins]
         if not self._lossy:
@@ -211,7 +242,9 @@ class Session:
             store.append(batch, times[mine])
         self.device.push(Tuples(sides, records["r"], records["s"]))
         self._arrivals += len(sides)
-        self._now = int(times[-1])
+        self._next = following
+        if self._late:
+            self._late.watermark(following["r"], following["s"])
         self._sent.append(_Sent(self._arrivals, self._window_firsts()))
 
     def _gather(
@@ -250,8 +283,10 @@ class Session:
 
     def _window_times(self) -> dict[str, int]:
         return {
-            side: max(EARLIEST, self._now - window.size) if window.kind == "time" else EARLIEST
-            for side in "rs"
+            side: max(EARLIEST, self._next[other] - window.size)
+            if window.kind == "time"
+            else EARLIEST
+            for side, other in ("rs", "sr")
             for window in [self.query.plan.window(side)]
         }
 

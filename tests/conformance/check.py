@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eddyline.device import Results, Tuples
+from eddyline.device import Results, TakesLate, Tuples
 from eddyline.device.discovery import open_device
 from eddyline.errors import DeviceError
 from eddyline.io.source import ArrowSource
@@ -30,6 +30,12 @@ class Recorder:
             self._device.configure(plan)
         except DeviceError as error:
             raise Refused(str(error)) from None
+
+    def accept_late(self):
+        return isinstance(self._device, TakesLate) and self._device.accept_late()
+
+    def watermark(self, r, s):
+        self._device.watermark(r, s)
 
     def push(self, tuples: Tuples):
         self._device.push(tuples)

@@ -1,13 +1,13 @@
 """Where a join runs. Every device keeps the same promise, and one suite checks them all."""
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from eddyline.plan import Plan
 
-__all__ = ["Counters", "Device", "Results", "Tuples", "joined", "no_results"]
+__all__ = ["Counters", "Device", "Results", "TakesLate", "Tuples", "joined", "no_results"]
 
 Counters = dict[str, int | float]
 
@@ -95,6 +95,20 @@ class Device(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc_info: object) -> None: ...
+
+
+@runtime_checkable
+class TakesLate(Protocol):
+    """A device that can take tuples in any order of time, where results have no order either."""
+
+    def accept_late(self) -> bool:
+        """Get ready for that, right after ``configure``; return whether it can be with this plan.
+
+        Pairs are then those of the same tuples in order: by time, R before S where it is equal.
+        """
+
+    def watermark(self, r: int, s: int) -> None:
+        """Say that no tuple of R or S before these times will follow what has been pushed."""
 
 
 def no_results(closed: int) -> Results:

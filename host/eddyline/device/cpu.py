@@ -132,6 +132,15 @@ class CpuDevice:
         self._running.flush()
         return joined(parts, self._closed)
 
+    def accept_late(self) -> bool:
+        """See :class:`eddyline.device.TakesLate`."""
+        return isinstance(self._running, IndexedJoin) and self._running.accept_late()
+
+    def watermark(self, r: int, s: int) -> None:
+        """See :class:`eddyline.device.TakesLate`."""
+        if isinstance(self._running, IndexedJoin):
+            self._running.watermark(r, s)
+
     def counters(self) -> Counters:
         return {**self._running.report()}
 

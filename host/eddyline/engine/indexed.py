@@ -15,7 +15,7 @@ from eddyline.engine.part import Held, Part, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
 
-__all__ = ["ENGINES", "IndexedJoin", "library"]
+__all__ = ["ENGINES", "IndexedJoin", "declared", "library"]
 
 # As `Kind` in native/structure.hpp.
 ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3, "grid": 4}
@@ -29,7 +29,15 @@ PARTITION = 64  # tuples of a partition of the others
 WINDOW_MOST = 2**64 - 1
 MESSAGE = 256
 # Unevenness of a RaP-Table's partitions and drift of the keys are in millionths.
-SIDE_REPORT = ("subwindows", "subwindow_tuples", "sealed", "expired", "unevenness", "drift")
+SIDE_REPORT = (
+    "subwindows",
+    "subwindow_tuples",
+    "sealed",
+    "expired",
+    "unevenness",
+    "drift",
+    "aside",
+)
 SMALL = 1024  # results that are copied out of buffers that stay
 
 
@@ -37,7 +45,11 @@ SMALL = 1024  # results that are copied out of buffers that stay
 def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
     """Return the compiled engine; the first use on a machine compiles it."""
     path = compiled(File(__file__).parent / "native" / "join.cpp", name="engine", progress=progress)
-    engine = ctypes.CDLL(str(path))
+    return declared(ctypes.CDLL(str(path)))
+
+
+def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
+    """Say what the functions of a compiled engine take and give."""
     pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
     count = ctypes.POINTER(ctypes.c_uint64)
     failure = [ctypes.c_char_p, u64]
@@ -48,6 +60,8 @@ def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
         ("load", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
         ("pass", ctypes.c_int, [pointer, u64, u64, *failure]),
         ("expire", None, [pointer, u64, u64]),
+        ("accept_late", ctypes.c_int, [pointer]),
+        ("watermark", None, [pointer, ctypes.c_int64, ctypes.c_int64]),
         ("held", None, [pointer, pointer]),
         ("next", ctypes.c_int, [pointer, count, count, *failure]),
         ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
@@ -145,6 +159,20 @@ class IndexedJoin:
 
     def expire(self, r: int, s: int) -> None:
         self._library.eddyline_join_expire(self._handle, r, s)
+
+    def accept_late(self) -> bool:
+        """Let tuples come in any order of time, from the first on; return whether that can be.
+
+        Pairs are then those of the same tuples in order: the later of two, or S if their times are
+        equal, meets the earlier if that is in its window. Windows have to be of time or unbounded,
+        and pairs must not be asked for in an order. What a window no longer holds is forgotten as
+        ``watermark`` rises.
+        """
+        return bool(self._library.eddyline_join_accept_late(self._handle))
+
+    def watermark(self, r: int, s: int) -> None:
+        """Say that no tuple of R or S before these times will follow what has been pushed."""
+        self._library.eddyline_join_watermark(self._handle, r, s)
 
     def held(self) -> tuple[Held, Held]:
         values = np.zeros(8, np.uint64)

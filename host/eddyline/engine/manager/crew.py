@@ -78,6 +78,18 @@ class Crew:
         ready = poll.poll(None if patience is None else 1000 * patience)
         return [places[fd] for fd, _ in ready]
 
+    def links(self) -> list[int]:
+        """Return the descriptors of all links, by place; none if the workers have been ended."""
+        return [link.fileno() for link in self._links] if self._end.alive else []
+
+    def ended(self) -> list[int]:
+        """Return the places of workers that have ended. What they said can still be received."""
+        poll = select.poll()
+        places = {fd: place for place, fd in enumerate(self.links())}
+        for fd in places:
+            poll.register(fd, 0)  # hanging up is always reported
+        return [places[fd] for fd, _ in poll.poll(0)]
+
     def receive(self, place: int) -> tuple[Message, int | None]:
         """Return the next message of a worker, and the descriptor that came with it.
 

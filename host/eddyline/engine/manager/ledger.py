@@ -43,11 +43,16 @@ class Place:
     """What the manager knows of the worker at a place, whichever process that is.
 
     ``newest`` are sequence numbers of the newest tuples that were given to it, -1 if there are
-    none; ``moves`` the segments that it reads; ``before`` comparisons of its predecessors.
+    none; ``known`` are segments and bases of what it reads; ``loading``, that it may still be
+    reading what its predecessor had stored; ``before`` are comparisons of its predecessors;
+    ``attempts`` those that ended over the same batch; ``idle`` those that ended, one after the
+    other, with nothing to do.
     """
 
     newest: list[int] = field(default_factory=lambda: [-1, -1])
-    moves: dict[str, int] = field(default_factory=dict)
+    known: dict[str, tuple[int, int]] = field(default_factory=dict)
+    loading: bool = False
     before: int = 0
     attempts: int = 0
+    idle: int = 0
     status: Status = field(default_factory=Status)

@@ -1,6 +1,8 @@
 """The manager: an engine whose work is done by worker processes."""
 
+import logging
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,14 +18,18 @@ from eddyline.engine.manager.link import Gone, Message
 from eddyline.engine.manager.mirror import Mirror
 from eddyline.engine.manager.output import Piece, in_order
 from eddyline.engine.manager.sharing import SUBWINDOWS, Sharing, sharing
+from eddyline.engine.manager.watch import Watch
 from eddyline.engine.part import Held, Part
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
 __all__ = ["ManagedJoin"]
 
+logger = logging.getLogger(__name__)
+
 BATCH = 1 << 14  # arrivals of a batch, at the most
-# Batches that workers have at a time: one to work on, one to find when they have done it.
+# Batches that workers have at a time: one to work on, one to find when they have done it. The
+# mirror counts on it that there are no more.
 DEPTH = 2
 # Pairs of a batch for which there should be room; where arrivals have many, batches get smaller.
 PAIRS = 1 << 22
@@ -41,8 +47,8 @@ class ManagedJoin:
     later, how many tuples have passed. A batch's results are handed over when every one of these
     workers has answered: straight as they come, or merged if the plan asks for an order. When a
     worker dies, another takes its place, stores what that had stored, and does again what was not
-    answered; so every pair is handed over exactly once. A death is noticed at once while the
-    manager waits, and otherwise at its next call.
+    answered; so every pair is handed over exactly once. A death is noticed at once: by whoever
+    waits for results, or by a thread that watches the workers while nobody does.
 
     An :class:`eddyline.engine.part.Engine`, and a context manager.
 
@@ -114,9 +120,14 @@ class ManagedJoin:
         self._ready: deque[Part] = deque()
         self._dead: set[int] = set()
         self._batches = self._closed = self._tuples = self._results = self._restarts = 0
+        # Whoever has it is the one who sends, hears and mends.
+        self._turn = threading.RLock()
+        self._failure: Exception | None = None
+        self._watch: Watch | None = None
         for place in range(len(self.crew)):
             self._tell(place, {**self._configuration, "place": place})
         self._mend()
+        self._watch = Watch(self)
 
     def __enter__(self) -> "ManagedJoin":
         return self
@@ -126,26 +137,40 @@ class ManagedJoin:
 
     def close(self) -> None:
         """End the workers and let shared memory go; doing so again is harmless."""
-        if self._own:
-            self._own.close()
-        self._mirror.close()
-        self._crew = None
+        self._let_go()
+        if self._watch:
+            self._watch.close()
+
+    def _let_go(self) -> None:
+        with self._turn:
+            if self._own:
+                self._own.close()
+            self._mirror.close()
+            self._crew = None
 
     @property
     def crew(self) -> Crew:
+        if self._crew is None and self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         if self._crew is None:
             raise DeviceError("this join is closed; start another one")
         return self._crew
 
     def push(self, tuples: Tuples) -> None:
-        self._listen(0)
-        self._ending = False
-        self._collector.add(tuples)
-        self._tuples += len(tuples)
-        self._send_full()
+        with self._turn:
+            self._listen(0)
+            self._ending = False
+            self._collector.add(tuples)
+            self._tuples += len(tuples)
+            self._send_full()
 
     def pull(self) -> Part | None:
         """Return the next part of the results, or None if no batch is closed and unanswered."""
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Part | None:
         while True:
             if self._ready:
                 return self._ready.popleft()
@@ -162,6 +187,10 @@ class ManagedJoin:
         self._ending = True
 
     def flush(self) -> None:
+        with self._turn:
+            self._flush()
+
+    def _flush(self) -> None:
         self._collector.clear()
         while self._flight:
             self._listen(None)
@@ -175,7 +204,8 @@ class ManagedJoin:
         self._mend()
 
     def report(self) -> dict[str, int]:
-        self._listen(0)
+        with self._turn:
+            self._listen(0)
         done = [place.status.comparisons for place in self._places]
         return {
             "tuples": self._tuples,
@@ -201,7 +231,9 @@ class ManagedJoin:
         """Decide who stores a batch, and send it to those whom it concerns."""
         mirror, first = self._mirror, self._mirror.counts
         owners = self._sharing.owners(tuples, first)
-        mirror.append(tuples, owners)
+        # With more batches under way, the oldest could be written over.
+        settled = len(self._flight) < DEPTH and not any(one.loading for one in self._places)
+        mirror.append(tuples, owners, settled=settled)
         counts = (len(tuples.r), len(tuples.s))
         order: Message = {
             "do": "join",
@@ -238,12 +270,17 @@ class ManagedJoin:
         """Send a message to a worker, after the whereabouts of what it may have to read."""
         place = self._places[number]
         try:
-            for name, array in self._mirror.arrays():
-                if place.moves.get(name) != array.moves and message["do"] in ("join", "load"):
-                    self.crew.send(
-                        number, {"do": "share", "name": name, "base": array.base}, array.fd
-                    )
-                    place.moves[name] = array.moves
+            for name, array in self._mirror.arrays() if message["do"] in ("join", "load") else ():
+                now = (array.segment, array.base)
+                known = place.known.get(name)
+                if known == now:
+                    continue
+                where = {"name": name, "base": array.base}
+                if known and known[0] == array.segment:
+                    self.crew.send(number, {"do": "rebase", **where})
+                else:
+                    self.crew.send(number, {"do": "share", **where}, array.fd)
+                place.known[name] = now
             self.crew.send(number, message)
         except Gone:
             self._dead.add(number)
@@ -264,7 +301,7 @@ class ManagedJoin:
 
     def _hear(self, number: int, message: Message, fd: int | None) -> None:
         if message["say"] == "failed":
-            self.close()
+            self._let_go()
             raise DeviceError(f"worker {number} failed:\n{message['text']}")
         mine = [batch for batch in self._flight if batch.order["batch"] == message["batch"]]
         if not mine:  # of an earlier join
@@ -280,6 +317,10 @@ class ManagedJoin:
             r, s = (Held(*side) for side in message["held"])
             place.status = Status(place.before + message["comparisons"], (r, s))
             place.attempts = 0
+            place.loading = False
+            if place.idle:
+                place.idle = 0
+                self._ring()
 
     def _complete(self) -> None:
         """Hand over batches that every worker has answered, in order."""
@@ -316,6 +357,37 @@ class ManagedJoin:
 
     # Recovery.
 
+    def links(self) -> list[int]:
+        """Return what to watch; see :class:`eddyline.engine.manager.watch.Watched`."""
+        with self._turn:
+            # One that ends whenever it is started is left to the next call.
+            links = self._crew.links() if self._crew else []
+            return [
+                fd for fd, place in zip(links, self._places, strict=False) if place.idle < ATTEMPTS
+            ]
+
+    def look(self) -> None:
+        """Let other workers take the places of those that have ended meanwhile."""
+        with self._turn:
+            if self._crew is None:
+                return
+            try:
+                for number in self._crew.ended():
+                    self._dead.add(number)
+                    self._places[number].idle += 1
+                self._mend()
+                self._complete()
+            except Exception as error:
+                # The next call raises it: there is nobody here to hear of it.
+                logger.warning("a join of %d workers has failed: %s", len(self._places), error)
+                self._let_go()
+                self._failure = error
+
+    def _ring(self) -> None:
+        """Tell the watch that there are other links."""
+        if self._watch:
+            self._watch.ring()
+
     def _mend(self) -> None:
         """Let other workers take the places of those that have ended."""
         while self._dead:
@@ -329,11 +401,13 @@ class ManagedJoin:
         again = [batch for batch in self._flight if number in batch.awaited]
         place.attempts += bool(again)
         if place.attempts > ATTEMPTS:
-            self.close()
+            self._let_go()
             raise DeviceError(f"worker {number} has ended {ATTEMPTS} times over the same batch")
         self._restarts += 1
         self.crew.replace(number)
-        place.moves = {}
+        self._ring()
+        place.known = {}
+        place.loading = True
         place.before = place.status.comparisons
         for batch in again:
             batch.pieces.pop(number, None)

@@ -33,9 +33,9 @@ class MirroredSide:
     def kept(self) -> int:
         return self.records.kept
 
-    def append(self, records: np.ndarray, owners: np.ndarray) -> None:
-        self.records.append(records)
-        self.owners.append(owners)
+    def append(self, records: np.ndarray, owners: np.ndarray, *, settled: bool) -> None:
+        self.records.append(records, settled=settled)
+        self.owners.append(owners, settled=settled)
 
     def forget(self, below: int) -> None:
         self.records.forget(below)
@@ -77,10 +77,13 @@ class Mirror:
             yield name, side.records
             yield f"{name}_owners", side.owners
 
-    def append(self, tuples: Tuples, owners: tuple[np.ndarray, np.ndarray]) -> None:
-        self.order.append(tuples.sides)
+    def append(
+        self, tuples: Tuples, owners: tuple[np.ndarray, np.ndarray], *, settled: bool = False
+    ) -> None:
+        """Add a batch; see :class:`SharedArray` for ``settled``."""
+        self.order.append(tuples.sides, settled=settled)
         for side, records, whose in zip(self.sides, (tuples.r, tuples.s), owners, strict=True):
-            side.append(records, whose)
+            side.append(records, whose, settled=settled)
 
     def partners(self, tuples: Tuples) -> tuple[np.ndarray, np.ndarray]:
         """Return what each of the last arrivals sees of the other side: from where, up to where."""

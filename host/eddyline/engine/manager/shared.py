@@ -20,13 +20,15 @@ class SharedArray:
     """An array that grows at its end and is forgotten at its beginning, by sequence number.
 
     Other processes read it through a :class:`SharedView` of ``fd``. When there is no room for more,
-    what is kept moves to a new segment: ``fd`` and ``base`` then change, and ``moves`` counts it.
-    What has been written never changes, so a reader may go on with an old segment.
+    what is kept moves: to a new segment, or to the beginning of the same one, which costs a tenth
+    because the machine has no new memory to give. ``base`` then changes, and ``moves`` counts it;
+    ``segment`` and ``fd`` change with the segment. A reader may go on with an old segment, and with
+    an old base as long as what it reads is kept and nothing is appended after the next.
     """
 
     def __init__(self, dtype: np.dtype):
         self.dtype = dtype
-        self.moves = 0
+        self.moves = self.segment = 0
         self.fd = -1
         self.clear()
 
@@ -43,12 +45,14 @@ class SharedArray:
     def clear(self) -> None:
         """Start again at 0, in another segment."""
         self.base = self.count = self.kept = 0
+        self.moves += 1
         self._open(LEAST // self.dtype.itemsize + 1)
 
-    def append(self, values: np.ndarray) -> None:
+    def append(self, values: np.ndarray, *, settled: bool = False) -> None:
+        """Write at the end. ``settled`` if all readers know where to read what is kept."""
         end = self.count + len(values)
         if end - self.base > len(self._values):
-            self._move(end - self.kept)
+            self._move(end - self.kept, settled=settled)
         self._values[self.count - self.base : end - self.base] = values
         self.count = end
 
@@ -59,10 +63,14 @@ class SharedArray:
     def view(self, start: int, stop: int) -> np.ndarray:
         return self._values[start - self.base : stop - self.base]
 
-    def _move(self, needed: int) -> None:
+    def _move(self, needed: int, *, settled: bool) -> None:
         live = self.view(self.kept, self.count)
+        room = self.kept - self.base
         self.base = self.kept
-        self._open(2 * needed)
+        self.moves += 1
+        # What comes now must not be written over what somebody is reading.
+        if not settled or needed > room:
+            self._open(2 * needed)
         self._values[: len(live)] = live
 
     def _open(self, capacity: int) -> None:
@@ -70,18 +78,18 @@ class SharedArray:
         if old >= 0:
             os.close(old)
         self._values = np.frombuffer(mmap.mmap(self.fd, 0), self.dtype)
-        self.moves += 1
+        self.segment += 1
 
 
 class SharedView:
     """What another process has in a :class:`SharedArray`."""
 
     def __init__(self, fd: int, base: int, dtype: np.dtype):
-        self._base = base
+        self.base = base
         self._values = received(fd, dtype)
 
     def view(self, start: int, stop: int) -> np.ndarray:
-        return self._values[start - self._base : stop - self._base]
+        return self._values[start - self.base : stop - self.base]
 
 
 def sent(arrays: Sequence[np.ndarray]) -> int:

@@ -45,7 +45,15 @@ class Worker:
         """Work until the link closes."""
         orders = {
             order.__name__: order
-            for order in (self.configure, self.share, self.load, self.join, self.expire, self.flush)
+            for order in (
+                self.configure,
+                self.share,
+                self.rebase,
+                self.load,
+                self.join,
+                self.expire,
+                self.flush,
+            )
         }
         while True:
             message, fd = self._link.receive()
@@ -86,6 +94,10 @@ class Worker:
     def share(self, name: str, base: int, fd: int) -> None:
         """Read an array in other memory from now on."""
         self._views[name] = SharedView(fd, base, self._dtypes[name])
+
+    def rebase(self, name: str, base: int) -> None:
+        """Find an array at another place of the same memory from now on."""
+        self._views[name].base = base
 
     def load(self, r: Range, s: Range) -> None:
         """Store this worker's share of tuples whose results are known."""

@@ -17,6 +17,11 @@ struct Batch {
     std::vector<u8> stores[2];
     u64 stored[2];                      // how many
 
+    // Where tuples may come in any order: who meets, the times of each side's tuples, and those below
+    // which none comes after this batch.
+    Reach reach;
+    i64 oldest[2] = {LATEST, LATEST}, newest[2] = {EARLIEST, EARLIEST}, watermark[2] = {EARLIEST, EARLIEST};
+
     size_t size(int side) const { return arrival[side].size(); }
 };
 

@@ -62,10 +62,15 @@ template <class K> struct Subwindow {
     Kind kind;
     Strips strips;
     u64 tuples = 0;  // that were stored, also those that no lookup can find
+    // Where tuples may come in any order. Those that come after the subwindow is full and lie before
+    // `from` of the next are kept aside, and looked up together with the others.
+    i64 from = EARLIEST, oldest = LATEST, newest = EARLIEST;  // times, the last two of what is in it
+    std::unique_ptr<Structure<K>> aside;
+    i64 aside_oldest = LATEST;
 };
 
 // What a side stores of a batch: places count from `base`, the rest is about what is stored.
-struct Stored { u64 base, first, last, tuples; };
+struct Stored { u64 base, first, last, tuples; i64 oldest = 0, newest = 0; };
 
 template <class K> class Chain {
     static constexpr size_t SAMPLE = 2048, CHAINED = 12;
@@ -78,13 +83,15 @@ template <class K> class Chain {
     Sorter<K> sorter_;
     Items<K> scratch_;
     Spread<K> spread_;
+    Keys<K> on_time_;
+    std::vector<Items<K>> late_;  // by subwindow
     std::vector<std::pair<u64, u64>> lookups_;  // some of what was looked up in the first dimension
     size_t sampled_ = 0, looked_ = 0;
 
 public:
     std::vector<Subwindow<K>> subwindows;
     Kind kind;
-    u64 sealed = 0, expired = 0, merged = 0;
+    u64 sealed = 0, expired = 0, merged = 0, aside = 0;
     double error = 0;  // of the newest full RaP-Table: mean deviation from even partitions
     double drift = 0;  // between the newest full subwindow and the one before: 0 alike, 1 apart
 
@@ -94,16 +101,66 @@ public:
     void set_target(size_t tuples) { target_ = std::max<size_t>(1, tuples); }
 
     void insert(const Keys<K>& keys, const Stored& some, const Columns& columns) {
+        Stored rest = some;
+        if (!columns.late || !set_aside(keys, rest, columns)) append(keys, some, columns);
+        else if (on_time_.items.size()) append(on_time_, rest, columns);
+    }
+
+private:
+    // Keep aside what belongs to older subwindows; returns whether there was any. The rest is then
+    // in `on_time_`.
+    bool set_aside(const Keys<K>& keys, Stored& some, const Columns& columns) {
+        if (subwindows.empty() || subwindows.back().structure->recycles()) return false;
+        size_t older = subwindows.size() - !full(subwindows.back());
+        i64 border = full(subwindows.back()) ? subwindows.back().newest : subwindows.back().from;
+        if (!older || some.oldest >= border) return false;
+        const Items<K>& items = keys.items;
+        on_time_.items.clear();
+        on_time_.x_low = keys.x_low;
+        on_time_.x_high = keys.x_high;
+        late_.resize(std::max(late_.size(), older));
+        for (auto& one : late_) one.clear();
+        for (size_t i = 0; i < items.size(); i++) {
+            i64 time = columns.times[some.base + items.ref[i] - columns.base];
+            Items<K>* to = &on_time_.items;
+            if (time < border) {
+                size_t at = older - 1;
+                while (at && subwindows[at].from > time) at--;
+                subwindows[at].aside_oldest = std::min(subwindows[at].aside_oldest, time);
+                to = &late_[at];
+            }
+            to->push(items.a[i], items.b[i], items.ref[i]);
+        }
+        for (size_t at = 0; at < older; at++) {
+            if (!late_[at].size()) continue;
+            Subwindow<K>& one = subwindows[at];
+            // Few are kept aside, so merging is cheap, and what is not merged is compared with every lookup.
+            if (!one.aside) one.aside = std::make_unique<BiSort<K>>(path_->intervals(side_), 8, path_->complement);
+            scratch_.clear();
+            if (path_->strips()) place(late_[at], keys, one.strips, u32(some.base), scratch_, spread_);
+            else for (size_t i = 0; i < late_[at].size(); i++)
+                scratch_.push(late_[at].a[i], late_[at].b[i], u32(some.base) + late_[at].ref[i]);
+            one.aside->insert(scratch_);
+            some.tuples -= late_[at].size();
+            aside += late_[at].size();
+        }
+        some.oldest = border;
+        return true;
+    }
+
+    void append(const Keys<K>& keys, const Stored& some, const Columns& columns) {
         if (subwindows.empty() || full(subwindows.back())) create(some.first, keys.items.size());
         Subwindow<K>& open = subwindows.back();
         open.last = some.last;
         open.tuples += some.tuples;
+        open.oldest = std::min(open.oldest, some.oldest);
+        open.newest = std::max(open.newest, some.newest);
         const Items<K>& items = keys.items;
         scratch_.clear();
         scratch_.reserve(items.size());
         if (path_->strips()) {
             if (open.strips.reach.empty()) open.strips = make_strips(keys);
-            place(keys, open.strips, u32(some.base), scratch_, spread_);
+            place(items, keys, open.strips, u32(some.base), scratch_, spread_);
         } else {
             for (size_t i = 0; i < items.size(); i++)
                 scratch_.push(items.a[i], items.b[i], u32(some.base) + items.ref[i]);
@@ -118,6 +175,7 @@ public:
         if (full(open)) seal(open, columns);
     }
 
+public:
     // Let what is below `sequence` go, where that is a whole subwindow.
     void expire(u64 sequence) {
         size_t gone = 0;
@@ -132,9 +190,9 @@ public:
     void clear() { subwindows.clear(); }
 
     // Look up a part of a batch in one subwindow; items are sorted unless there are strips.
-    void probe(const Subwindow<K>& one, const Keys<K>& keys, size_t from, size_t to, Found& found,
-               Items<K>& space, Spread<K>& spread) const {
-        if (!path_->strips()) return one.structure->probe(keys.items, from, to, found);
+    void probe(const Subwindow<K>& one, const Structure<K>& structure, const Keys<K>& keys, size_t from,
+               size_t to, Found& found, Items<K>& space, Spread<K>& spread) const {
+        if (!path_->strips()) return structure.probe(keys.items, from, to, found);
         const Strips& strips = one.strips;
         size_t count = strips.borders.size() + 1;
         spread.clear(count);
@@ -147,7 +205,7 @@ public:
             }
         }
         spread.sort(space);
-        one.structure->probe(space, 0, space.size(), found);
+        structure.probe(space, 0, space.size(), found);
     }
 
     // Remember how wide lookups are in the first dimension.
@@ -178,7 +236,7 @@ public:
 
     // A structure that holds one batch, to be looked up by the other side's part of it.
     Subwindow<K> alone(const Keys<K>& keys) const {
-        Subwindow<K> one{0, 0, nullptr, kind, {}, 0};
+        Subwindow<K> one{0, 0, nullptr, kind, {}};
         bool hash = kind == Kind::hash;
         one.structure = hash ? make(Kind::hash, keys.items.size())
                              : std::make_unique<BiSort<K>>(path_->intervals(side_), 0, path_->complement);
@@ -189,7 +247,7 @@ public:
         one.strips = make_strips(keys);
         Items<K> items;
         Spread<K> spread;
-        place(keys, one.strips, 0, items, spread);
+        place(keys.items, keys, one.strips, 0, items, spread);
         one.structure->insert(items);
         return one;
     }
@@ -199,7 +257,7 @@ public:
     void held(u64* to) const {
         to[0] = to[1] = to[2] = to[3] = 0;
         if (subwindows.empty()) return;
-        for (const auto& one : subwindows) to[0] += one.structure->size();
+        for (const auto& one : subwindows) to[0] += one.structure->size() + (one.aside ? one.aside->size() : 0);
         to[1] = subwindows.front().first;
         to[2] = subwindows.back().last;
         to[3] = full(subwindows.back());
@@ -208,15 +266,15 @@ public:
     size_t bytes() const {
         size_t all = 0;
         for (const auto& one : subwindows)
-            all += one.structure->bytes() + 8 * (one.strips.borders.capacity() + one.strips.reach.capacity());
+            all += one.structure->bytes() + (one.aside ? one.aside->bytes() : 0) + 8 * (one.strips.borders.capacity() + one.strips.reach.capacity());
         return all;
     }
 
 private:
     // Put items behind their strips, in order.
-    void place(const Keys<K>& keys, Strips& strips, u32 first, Items<K>& out, Spread<K>& spread) const {
+    void place(const Items<K>& items, const Keys<K>& keys, Strips& strips, u32 first, Items<K>& out,
+               Spread<K>& spread) const {
         spread.clear(strips.borders.size() + 1);
-        const Items<K>& items = keys.items;
         for (size_t i = 0; i < items.size(); i++) {
             u32 ref = items.ref[i];
             size_t strip = strips.of(keys.x_low[ref]);
@@ -242,8 +300,9 @@ private:
 
     void create(u64 first, size_t batch) {
         size_t capacity = kind == Kind::hash ? batch : std::max(target_, batch);
-        subwindows.push_back({first, first, make(kind, capacity), kind, {}, 0});
-        subwindows.back().strips = strips_;
+        i64 from = subwindows.empty() ? EARLIEST : subwindows.back().newest;
+        subwindows.push_back({first, first, make(kind, capacity), kind, strips_});
+        subwindows.back().from = from;
     }
 
     void seal(Subwindow<K>& one, const Columns& columns) {
@@ -304,10 +363,12 @@ private:
             }
             Subwindow<K>& into = fewer.back();
             Items<K> all;
-            into.structure->entries(all);
-            one.structure->entries(all);
+            take_entries(into, all);
+            take_entries(one, all);
             into.last = one.last;
             into.tuples += one.tuples;
+            into.oldest = std::min(into.oldest, one.oldest);
+            into.newest = one.newest;
             rebuild(into, all, columns);
             into.structure->seal();
             merged++;
@@ -347,8 +408,19 @@ private:
 
     void resplit(Subwindow<K>& one, const Columns& columns) {
         Items<K> all;
-        one.structure->entries(all);
+        take_entries(one, all);
         rebuild(one, all, columns);
+    }
+
+    // Everything in a subwindow, also what was kept aside, which is then among the rest.
+    void take_entries(Subwindow<K>& one, Items<K>& all) {
+        one.structure->entries(all);
+        if (!one.aside) return;
+        one.aside->entries(all);
+        one.tuples += one.aside->size();
+        one.oldest = std::min(one.oldest, one.aside_oldest);
+        one.aside_oldest = LATEST;
+        one.aside.reset();
     }
 
     // As many strips as make a lookup cover about one: more would cost searches, fewer candidates.

@@ -1,6 +1,6 @@
 // The recent tuples of one side, by sequence number: ids, times, and the words that are looked at.
 #pragma once
-#include "items.hpp"
+#include "late.hpp"
 
 namespace eddyline {
 
@@ -47,6 +47,8 @@ public:
     std::vector<bool> kept;  // words that a predicate looks at
     std::vector<u32> ids;
     std::vector<i64> times;
+    bool late = false;         // times may fall
+    std::vector<i64> latest;   // then: the latest time up to each tuple
     std::vector<u64> valid;
     std::vector<std::vector<u64>> words;
     u64 base = 0, count = 0;  // sequence numbers: of the first tuple kept, of the next to come
@@ -64,6 +66,8 @@ public:
         }
         if (timed)
             for (size_t i = 0; i < n; i++) times.push_back(Layout::time(records + i * stride));
+        for (size_t i = times.size() - n; late && i < times.size(); i++)
+            latest.push_back(i ? std::max(latest[i - 1], times[i]) : times[i]);
         if (keeps_valid)
             for (size_t i = 0; i < n; i++) valid.push_back(Layout::valid(records + i * stride));
         for (size_t w = 0; w < kept.size(); w++)
@@ -101,9 +105,31 @@ public:
     u64 start(u64 stop, i64 now) {
         if (window.kind == 0) return stop > window.size ? stop - window.size : 0;
         if (window.kind == 2) return 0;
+        if (late) return std::min(first_near(now), stop);
         // A difference of two times may need 64 bits without a sign.
         while (young < stop && u64(now) - u64(times[young - base]) > window.size) young++;
         return std::min(young, stop);
+    }
+
+    // The same where times may fall, and arrivals ask in any order: what is before it is too old,
+    // and some of what follows may be. Searched for from where the last one was found.
+    u64 first_near(i64 now) {
+        u64 low = oldest(), high = count, at = std::clamp(young, low, high);
+        auto old = [&](u64 sequence) { return beyond(now, latest[sequence - base], window.size); };
+        if (at < high && old(at)) {
+            low = at + 1;
+            for (u64 step = 1; low + step < high; low += step, step *= 2)
+                if (!old(low + step - 1)) { high = low + step - 1; break; }
+        } else {
+            high = at;
+            for (u64 step = 1; high - low > step; high -= step, step *= 2)
+                if (old(high - step)) { low = high - step + 1; break; }
+        }
+        while (low < high) {
+            u64 middle = low + (high - low) / 2;
+            if (old(middle)) low = middle + 1; else high = middle;
+        }
+        return young = low;
     }
 
     // The first tuple that may still be asked for.
@@ -119,6 +145,7 @@ public:
         };
         cut(ids);
         cut(times);
+        cut(latest);
         cut(valid);
         for (auto& column : words) cut(column);
         base += dropped_;
@@ -127,14 +154,14 @@ public:
     }
 
     void clear() {
-        ids.clear(); times.clear(); valid.clear();
+        ids.clear(); times.clear(); latest.clear(); valid.clear();
         for (auto& column : words) column.clear();
         base = count = young = dropped_ = 0;
         consecutive = true;
     }
 
     size_t bytes() const {
-        size_t all = 4 * ids.capacity() + 8 * (times.capacity() + valid.capacity());
+        size_t all = 4 * ids.capacity() + 8 * (times.capacity() + latest.capacity() + valid.capacity());
         for (const auto& column : words) all += 8 * column.capacity();
         return all;
     }

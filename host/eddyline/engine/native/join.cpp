@@ -61,6 +61,8 @@ class Join {
     size_t place_[2];
     std::vector<std::pair<u32, u64>> partners_;
     std::vector<std::pair<u32, u32>> steps_;  // without order: side and place, and a partner
+    Reach reach_;                             // where tuples may come in any order of time
+    i64 watermark_[2] = {EARLIEST, EARLIEST};
 
 public:
     Join(const i64* spec, size_t n, size_t threads) : pool_(threads) {
@@ -115,6 +117,26 @@ public:
         if (open_ || !waiting_.empty()) throw std::runtime_error("tuples pass between batches");
         columns_[0].pass(r);
         columns_[1].pass(s);
+    }
+
+    // Let tuples come in any order of time, from the first on. Returns whether that can be: pairs must
+    // not have an order either, and a window must not count tuples.
+    bool accept_late() {
+        if (grouped_ || shares_ || !columns_[0].window.kind || !columns_[1].window.kind) return false;
+        reach_.on = columns_[0].timed;
+        for (int side : {0, 1}) {
+            columns_[side].late = reach_.on;
+            reach_.of[side] = columns_[side].window.kind == 2 ? ~u64(0) : columns_[side].window.size;
+        }
+        return true;
+    }
+
+    // Say that no tuple of R or S below these times follows what has been pushed.
+    void watermark(i64 r, i64 s) {
+        i64 times[2] = {r, s};
+        Batch* last = waiting_.size() ? &waiting_.back() : open_ ? &batch_ : nullptr;
+        std::copy(times, times + 2, last ? last->watermark : watermark_);
+        if (!last) expire();
     }
 
     // Forget what is below a sequence number, though no arrival has shown that it is too old.
@@ -233,6 +255,7 @@ public:
         for (auto& lookup : lookups_) lookup->clear();
         if (by_arrival_) by_arrival_->clear();
         for (auto& side : columns_) side.clear();
+        watermark_[0] = watermark_[1] = EARLIEST;
     }
 
     u64 closed() const { return closed_; }
@@ -243,7 +266,7 @@ public:
     // Of each side: tuples held, the oldest and behind the newest, whether the newest subwindow is full.
     void held(u64* to) const { lookups_[0]->held(to); }
 
-    // Tuples, pairs, candidates, bytes, then six numbers for each side of each lookup.
+    // Tuples, pairs, candidates, bytes, then seven numbers for each side of each lookup.
     void report(u64* to) const {
         u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
         for (const auto& lookup : lookups_) { examined += lookup->examined; bytes += lookup->bytes(); }
@@ -252,7 +275,7 @@ public:
         *to++ = pairs_;
         *to++ = examined;
         *to++ = bytes;
-        for (const auto& lookup : lookups_) { lookup->report(to); to += 12; }
+        for (const auto& lookup : lookups_) { lookup->report(to); to += 14; }
     }
 
 private:
@@ -344,7 +367,11 @@ private:
             batch_.stop[side][mine] = stop;
             batch_.most_start[side] = std::max(batch_.most_start[side], start);
             batch_.now = now;
+            batch_.oldest[side] = std::min(batch_.oldest[side], now);
+            batch_.newest[side] = std::max(batch_.newest[side], now);
         }
+        batch_.reach = reach_;
+        if (reach_.on) batch_.now = std::max(batch_.newest[0], batch_.newest[1]);
         prepare();
         candidates_.clear();
         for (auto& lookup : lookups_) {
@@ -373,8 +400,15 @@ private:
         pool_.run(2 * lookups_.size(), [&](size_t i) {
             lookups_[i / 2]->insert(batch_, i & 1, columns_[i & 1]);
         });
-        for (int side : {0, 1}) {  // what the next arrival cannot see, none will
-            u64 begin = columns_[side].start(columns_[side].count, batch_.now);
+        for (int side : {0, 1}) watermark_[side] = std::max(watermark_[side], batch_.watermark[side]);
+        expire();
+    }
+
+    // What the next arrival cannot see, none will.
+    void expire() {
+        for (int side : {0, 1}) {
+            i64 next = reach_.on ? watermark_[1 - side] : batch_.now;
+            u64 begin = columns_[side].start(columns_[side].count, next);
             for (auto& lookup : lookups_) lookup->expire(side, begin);
             columns_[side].drop(begin);
         }
@@ -415,6 +449,10 @@ private:
             }
     }
 
+    bool near(u64 r, u64 s) const {
+        return reach_.near(columns_[0].times[r - columns_[0].base], columns_[1].times[s - columns_[1].base]);
+    }
+
     // Find more partners of the batch's arrivals, in any order.
     void next_steps() {
         steps_.clear();
@@ -435,10 +473,12 @@ private:
                 at[1 - side][k] = base[1 - side] + u32(partner - u32(base[1 - side]));
             }
             if (!test.empty()) test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
+            else if (reach_.on) std::fill(keep, keep + count, 1);
+            for (size_t k = 0; reach_.on && k < count; k++) keep[k] &= near(at[0][k], at[1][k]);
             for (size_t k = 0; k < count; k++) {
                 group_.r[kept] = columns_[0].id(at[0][k]);
                 group_.s[kept] = columns_[1].id(at[1][k]);
-                kept += test.empty() || keep[k];
+                kept += (test.empty() && !reach_.on) || keep[k];
             }
         }
         group_.r.resize(kept);
@@ -534,6 +574,13 @@ private:
             u32 when = batch.arrival[me][probe];
             for (u32 i = begin; i < end; i++) {
                 u32 ref = some.refs[i];
+                if (batch.reach.on) {
+                    u64 theirs = some.within ? batch.first[1 - me] + ref : some.base + u32(ref - u32(some.base));
+                    u64 r = me ? theirs : mine, s = me ? mine : theirs;
+                    if (some.aged && (theirs < start || !join.near(r, s))) continue;
+                    add(r, s, when, u8(me));
+                    continue;
+                }
                 if (some.within && some.later) {
                     u64 theirs = batch.first[1 - me] + ref;
                     if (batch.arrival[1 - me][ref] > when || theirs < start) continue;
@@ -566,7 +613,7 @@ private:
         u64 left = most;
         while (source_ < candidates_.size() && left) {
             const Candidates& some = candidates_[source_];
-            if (!some.within && some.lookup->path.residual.empty()) {
+            if (!some.within && !some.aged && some.lookup->path.residual.empty()) {
                 left -= copy_out(some, r, s, n, left);
             } else {
                 Tester<decltype(sink)> test(*this, some, sink);
@@ -708,6 +755,8 @@ EXPORT int eddyline_join_load(Join* join, const u8* sides, u64 n, const u8* r, c
 EXPORT int eddyline_join_pass(Join* join, u64 r, u64 s, char* error, u64 size) {
     return guarded(error, size, [&] { join->pass(r, s); return 0; });
 }
+EXPORT int eddyline_join_accept_late(Join* join) { return join->accept_late(); }
+EXPORT void eddyline_join_watermark(Join* join, i64 r, i64 s) { join->watermark(r, s); }
 EXPORT void eddyline_join_expire(Join* join, u64 r, u64 s) { join->expire(r, s); }
 EXPORT void eddyline_join_held(const Join* join, u64* to) { join->held(to); }
 EXPORT int eddyline_join_next(Join* join, u64* most, u64* arrivals, char* error, u64 size) {

@@ -17,6 +17,7 @@ struct Candidates {
     bool within;            // both are of the batch: refs are places
     bool later;             // of those, only the one that looked up may be the later
     bool old;               // some may have left the window
+    bool aged = false;      // of tuples in any order: some may be too far apart in time
 };
 
 class Lookup {
@@ -41,7 +42,7 @@ public:
 };
 
 template <class K> class LookupOf final : public Lookup {
-    struct Task { int side; int subwindow; size_t from, to; };  // subwindow -1: within the batch
+    struct Task { int side; int subwindow; size_t from, to; bool aside = false; };  // subwindow -1: within the batch
     struct Space { Found found; Items<K> items; Spread<K> spread; };
 
     Chain<K> chains_[2];
@@ -96,9 +97,13 @@ public:
             chains_[1 - side].note_lookups(keys_[side]);
             size_t n = keys_[side].items.size();
             size_t parts = n < 1024 ? 1 : threads;
-            for (size_t w = 0; n && w < chains_[1 - side].subwindows.size(); w++)
-                for (size_t part = 0; part < parts; part++)
+            for (size_t w = 0; n && w < chains_[1 - side].subwindows.size(); w++) {
+                const Subwindow<K>& one = chains_[1 - side].subwindows[w];
+                for (size_t part = 0; !apart(batch, side, one.oldest, one.newest) && part < parts; part++)
                     tasks_.push_back({side, int(w), n * part / parts, n * (part + 1) / parts});
+                if (one.aside && !apart(batch, side, one.aside_oldest, one.newest))
+                    tasks_.push_back({side, int(w), 0, n, true});
+            }
         }
         // One lookup finds all pairs of a batch; of a share, each side finds what came before it.
         for (int side : {0, 1}) {
@@ -118,7 +123,7 @@ public:
         space.found.clear();
         const Chain<K>& chain = chains_[1 - task.side];
         const Subwindow<K>& one = task.subwindow < 0 ? alone_[1 - task.side] : chain.subwindows[task.subwindow];
-        chain.probe(one, keys_[task.side], task.from, task.to, space.found, space.items, space.spread);
+        chain.probe(one, task.aside ? *one.aside : *one.structure, keys_[task.side], task.from, task.to, space.found, space.items, space.spread);
     }
 
     void collect(const Batch& batch, std::vector<Candidates>& all) override {
@@ -129,12 +134,14 @@ public:
             bool within = task.subwindow < 0;
             const Subwindow<K>& one = within ? alone_[1 - task.side] : chains_[1 - task.side].subwindows[task.subwindow];
             bool later = batch.shared;
-            bool old = within || one.first < batch.most_start[task.side];
+            bool old = !batch.reach.on && (within || one.first < batch.most_start[task.side]);
+            bool aged = batch.reach.on && (within || task.aside || !batch.reach.all(task.side, batch.oldest[task.side], batch.newest[task.side], one.oldest, one.newest));
+            const u32* refs = (task.aside ? *one.aside : *one.structure).refs();
             for (const Record& r : found.ranges) examined += r.end - r.begin;
             if (found.ranges.size())
-                all.push_back({this, std::move(found.ranges), {}, one.structure->refs(), one.first, task.side, within, later, old});
+                all.push_back({this, std::move(found.ranges), {}, refs, one.first, task.side, within, later, old, aged});
             if (found.copies.size()) {
-                all.push_back({this, std::move(found.copies), std::move(found.copied), nullptr, one.first, task.side, within, later, old});
+                all.push_back({this, std::move(found.copies), std::move(found.copied), nullptr, one.first, task.side, within, later, old, aged});
                 all.back().refs = all.back().own.data();
             }
         }
@@ -143,7 +150,7 @@ public:
     void insert(const Batch& batch, int side, const Columns& columns) override {
         if (!batch.stored[side]) return;
         u64 base = batch.first[side];
-        Stored some{base, base, base + batch.size(side), batch.stored[side]};
+        Stored some{base, base, base + batch.size(side), batch.stored[side], batch.oldest[side], batch.newest[side]};
         if (batch.shared) {
             const auto& stores = batch.stores[side];
             some.first += std::find(stores.begin(), stores.end(), 1) - stores.begin();
@@ -166,12 +173,17 @@ public:
             *to++ = chain.expired;
             *to++ = u64(chain.error * 1e6);
             *to++ = u64(chain.drift * 1e6);
+            *to++ = chain.aside;
         }
     }
 
     void held(u64* to) const override { for (const auto& chain : chains_) { chain.held(to); to += 4; } }
 
 private:
+    // Whether no tuple of the batch meets one with a time between these.
+    static bool apart(const Batch& batch, int side, i64 oldest, i64 newest) {
+        return batch.reach.on && batch.reach.none(side, batch.oldest[side], batch.newest[side], oldest, newest);
+    }
     bool sorted() const { return chains_[0].kind != Kind::hash; }
     const Keys<K>& own(const Batch& batch, int side) const {
         return batch.shared ? shares_[side] : keys_[side];

@@ -13,6 +13,7 @@ import pytest
 from eddyline.engine.manager import Crew, ManagedJoin
 from eddyline.engine.manager.crew import _start
 from eddyline.engine.manager.link import Gone
+from eddyline.engine.manager.managed import ATTEMPTS
 from eddyline.errors import DeviceError
 from eddyline.plan import Order, Window
 from tests.host.engine.draws import Drawn, alone, pulled, same
@@ -40,6 +41,7 @@ class Doomed(Crew):
         self._left, self._victim, self._how, self._lost = -1, -1, "", False
         self.deaths: list[float] = []
         self.noticed: list[float] = []
+        self.told: list[str] = []
 
     def arm(self, victim: int, after: int, how: str) -> None:
         self.disarm()
@@ -54,6 +56,7 @@ class Doomed(Crew):
         if self._lost and place == self._victim:
             raise Gone
         super().send(place, message, fd)
+        self.told.append(message["do"])
         if struck and self._how == "stopped":
             self.kill(place)
 
@@ -188,11 +191,61 @@ def test_a_death_is_noticed_whoever_waits(doomed):
         assert pulled(join)
         killer.join()
         assert doomed.noticed[0] >= doomed.deaths[0]
-        # And one that has nothing to do, when the manager looks the next time.
-        doomed.kill(0)
-        while len(doomed.noticed) < 2:
-            time.sleep(0.01)
-            assert join.pull() is None
+    doomed.disarm()
+
+
+@pytest.mark.parametrize("sharing", ["subwindows", "tuples"])
+def test_a_death_is_noticed_though_nobody_calls(doomed, sharing):
+    """Its place is taken, and what it stored is on its way to the next, before the next call.
+
+    How long that takes is measured by ``bench/deaths.py``: the deadline here is for a busy machine.
+    """
+    kept = WINDOWS["rows"]
+    one = plan(BAND, kept, kept)
+    with ManagedJoin(one, share=sharing, batch=40, crew=doomed) as join:
+        first, last = WHOLE.cut(100)
+        join.push(first)
+        found = pulled(join)
+        for deaths in range(1, 4):
+            doomed.told.clear()
+            doomed.kill(deaths % WORKERS)
+            deadline = time.monotonic() + 60
+            while "load" not in doomed.told:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            assert len(doomed.noticed) == deaths
+        join.push(last)
+        found += pulled(join)
+        assert sorted(found) == sorted(alone(Drawn(one, WHOLE, [])))
+        assert join.report()["restarts"] == 3
+    doomed.disarm()
+
+
+def test_a_worker_that_never_lives_is_left_to_the_next_call(doomed, monkeypatch):
+    """Nobody starts processes for ever that end at once, with nobody there to see it."""
+    kept = WINDOWS["rows"]
+    one = plan(BAND, kept, kept)
+    with ManagedJoin(one, share="tuples", batch=40, crew=doomed) as join:
+        first, last = WHOLE.cut(100)
+        join.push(first)
+        found = pulled(join)
+        with monkeypatch.context() as broken:
+            broken.setattr("eddyline.engine.manager.crew._start", _ended_from_the_start)
+            doomed.kill(0)
+            deadline = time.monotonic() + 60
+            while len(doomed.noticed) < ATTEMPTS:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            time.sleep(0.1)
+            assert len(doomed.noticed) == ATTEMPTS
+        join.push(last)
+        found += pulled(join)
+        assert sorted(found) == sorted(alone(Drawn(one, WHOLE, [])))
+        noticed = len(doomed.noticed)
+        doomed.kill(0)  # it has worked since: it is watched again
+        while len(doomed.noticed) == noticed:
+            assert time.monotonic() < deadline + 60
+            time.sleep(0.005)
     doomed.disarm()
 
 
@@ -219,6 +272,12 @@ def test_a_batch_that_kills_every_worker_is_given_up(doomed, monkeypatch):
     monkeypatch.undo()
     doomed.replace(0)
     doomed.disarm()
+
+
+def _ended_from_the_start():
+    process, link = _start()
+    process.kill()
+    return process, link
 
 
 def _stopped_from_the_start():

@@ -4,6 +4,8 @@ import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -100,16 +102,54 @@ def test_workers_do_not_outlive_a_killed_manager():
         wait_until_gone(pids)
 
 
+def pushed(join: ManagedJoin) -> list[tuple[int, int]]:
+    join.push(WHOLE)
+    return pulled(join)
+
+
 def test_what_a_worker_cannot_do_is_said_once():
     """An error would come again in another process, so there is none."""
     crew = Crew(1)
     with ManagedJoin(PLAN, crew=crew) as join:
         crew.send(0, {"do": "load", "r": [0, 1], "s": [0, 0]})  # from memory it does not know
-        join.push(WHOLE)
         with pytest.raises(DeviceError, match=r"(?s)worker 0 failed:.*KeyError"):
-            pulled(join)
+            pushed(join)
     crew.close()
     wait_until_gone(crew.pids)
+
+
+def test_what_a_worker_cannot_do_is_said_at_the_next_call():
+    with ManagedJoin(PLAN, workers=1) as join:
+        pids = join.crew.pids
+        join.crew.send(0, {"do": "load", "r": [0, 1], "s": [0, 0]})
+        wait_until_gone(pids)
+        for _ in range(1000):  # nobody has called when it is noticed
+            if join._crew is None:
+                break
+            time.sleep(0.01)
+        with pytest.raises(DeviceError, match=r"(?s)worker 0 failed:.*KeyError"):
+            join.push(WHOLE)
+        with pytest.raises(DeviceError, match="this join is closed"):
+            join.pull()
+
+
+def test_nobody_watches_a_join_that_has_ended():
+    def watches() -> int:
+        gc.collect()
+        return sum(thread.name == "eddyline-watch" for thread in threading.enumerate())
+
+    before = watches()
+    join = ManagedJoin(PLAN, workers=1)
+    assert watches() == before + 1
+    join.close()
+    assert watches() == before
+    join = ManagedJoin(PLAN, workers=1)
+    del join
+    for _ in range(1000):
+        if watches() == before:
+            return
+        time.sleep(0.01)
+    raise AssertionError("a watch has outlived its join")
 
 
 def test_answers_to_an_earlier_join_are_not_heard():
