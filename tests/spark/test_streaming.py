@@ -65,6 +65,22 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
     assert found == expected
 
 
+@pytest.mark.parametrize("on", ["abs(r.x - s.x) <= 1", "r.x = s.x"])
+def test_units_may_change_between_runs(spark, tmp_path, on):
+    """More units, then fewer: rows stay where they are, and are still found."""
+    matches = band(R, S, 1) if "abs" in on else R.x[:, None] == S.x[None, :]
+    runs = [{"units": 1}, {"units": 3, "draining": [1]}, {"units": 2, "draining": [1, 3]}]
+    for number, options in enumerate(runs):
+        for name, rows in (("r", R), ("s", S)):
+            part = np.array_split(np.arange(len(rows.n)), 3)[number]
+            Rows(rows.n[part], rows.t[part], rows.x[part]).write(tmp_path / name, 1, first=number)
+        joined = stream_join(
+            *both(spark, tmp_path), on, window="time:40s", time="t", select=IDS, **options
+        )
+        found = finished(joined, tmp_path / "out")
+    assert found == brute(R, S, matches, seconds(40, 40))
+
+
 def test_an_equality_gives_what_sparks_own_join_gives(spark, folders):
     r, s = both(spark, folders)
     ours = stream_join(r, s, "r.x = s.x", window="time:3s", time="t", select=IDS)

@@ -10,6 +10,7 @@ R stored by every unit of a row, one of S by every unit of a column.
 """
 
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,16 +31,26 @@ MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
 @dataclass(frozen=True)
 class Routing:
-    """``units`` units in ``subgroups`` subgroups of the same size, or in ``columns``."""
+    """``units`` units in ``subgroups`` subgroups of the same size, or in ``columns``.
+
+    ``draining`` are the routings of earlier runs whose rows may still be matched: units of those
+    store nothing new, but are shown it.
+    """
 
     units: int
     subgroups: int
     columns: int = 0  # of a join-matrix
+    draining: tuple["Routing", ...] = ()
 
     @property
     def each(self) -> int:
         """Units that share what is stored: a row is shown to all of them, and stored by one."""
         return 1 if self.columns else self.units // self.subgroups
+
+    @property
+    def shares(self) -> int:
+        """Units that a row is shown to, or 2 where that differs: above 1, not all is stored."""
+        return max(self.each, 2) if self.draining else self.each
 
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
@@ -77,12 +88,19 @@ def equalities(predicate: Predicate) -> list[Compare]:
     return found
 
 
+Units = int | tuple[int, int]
+
+
 def make_routing(
-    query: Query, units: int | tuple[int, int], subgroups: int | None = None
+    query: Query,
+    units: Units,
+    subgroups: int | None = None,
+    draining: Iterable[int | tuple[int, int]] = (),
 ) -> Routing:
     """Return a routing, by default with as many subgroups as the predicate allows.
 
-    A pair of numbers of units are the rows and columns of a join-matrix.
+    A pair of numbers of units are the rows and columns of a join-matrix. ``draining`` are numbers
+    of units of earlier runs, or pairs of units and subgroups.
 
     Raises
     ------
@@ -110,10 +128,15 @@ def make_routing(
             f"windows of rows are counted over the whole stream, so {units} units could not tell "
             "which rows are inside: use 1 unit, or windows of time"
         )
+    former = tuple(
+        make_routing(query, *(one if isinstance(one, tuple | list) else (one,))) for one in draining
+    )
     if columns:
+        if former:
+            raise QueryError("the units of a join-matrix cannot change while it runs")
         return Routing(units, 1, columns)
     if subgroups is None:
-        return Routing(units, units if equal else 1)
+        return Routing(units, units if equal else 1, draining=former)
     if subgroups > 1 and not equal:
         raise QueryError(
             f"{subgroups} subgroups need an equality that every pair satisfies, and the predicate "
@@ -121,7 +144,7 @@ def make_routing(
         )
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
-    return Routing(units, subgroups)
+    return Routing(units, subgroups, draining=former)
 
 
 @dataclass(frozen=True)
@@ -131,6 +154,23 @@ class Router:
     query: Query
     side: str
     routing: Routing
+
+    def ways(
+        self, rows: pa.RecordBatch, spread: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        """Yield the parts that rows belong to, the places of these rows, and who is shown them."""
+        formers = self.routing.draining
+        homes = [self.home(rows, spread)]
+        for former in formers:
+            homes.append(Router(self.query, self.side, former).home(rows, spread) // former.each)
+        table = np.stack(homes, axis=1)
+        ways, which = np.unique(table, axis=0, return_inverse=True)
+        for number, (home, *groups) in enumerate(ways.tolist()):
+            if home >= 0:
+                shown = set(self.routing.shown(self.side, home))
+                for former, group in zip(formers, groups, strict=True):
+                    shown |= set(former.shown(self.side, group * former.each))
+                yield home, np.flatnonzero(which.reshape(-1) == number), sorted(shown)
 
     def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
         """Return the part that each row belongs to, or -1 if nothing can ever match it.

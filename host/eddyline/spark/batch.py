@@ -84,7 +84,7 @@ class _Ordered:
             order = np.lexsort((*spread, self.times))
             rows, stores, self.times = rows.take(pa.array(order)), stores[order], self.times[order]
         self._rows = rows
-        self._stores = stores if request.routing.each > 1 else None
+        self._stores = stores if request.routing.shares > 1 else None
 
     def __len__(self) -> int:
         return len(self.times)

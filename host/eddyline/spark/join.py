@@ -33,6 +33,7 @@ def stream_join(
     device: str | None = None,
     units: int | tuple[int, int] | None = None,
     subgroups: int | None = None,
+    draining: Iterable[int | tuple[int, int]] = (),
 ) -> DataFrame:
     """Join two streams, two tables, or a stream with a table, over sliding windows.
 
@@ -64,6 +65,9 @@ def stream_join(
     subgroups : int, optional
         Groups of units; a row is shown to all units of its group. By default as many as units if
         the predicate has an equality, else 1.
+    draining : numbers of units, or pairs of units and subgroups
+        What earlier runs from the same checkpoint had, for as long as their rows may be matched.
+        Their units store nothing new, and no state moves.
 
     Returns
     -------
@@ -97,7 +101,7 @@ def stream_join(
         window = "unbounded"
     request = make_request(
         spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
-        units=units, subgroups=subgroups, streaming=streaming,
+        units=units, subgroups=subgroups, draining=draining, streaming=streaming,
     )  # fmt: skip
     if r.isStreaming != s.isStreaming:
         return joined_static(r, s, request)

@@ -112,7 +112,7 @@ class Joiner(StatefulProcessor):
                 cache.counts[self._request.token]["late_rows"] += gone
             stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
             both = pa.concat_batches([own, shown]) if shown.num_rows else own
-            arrived[side] = Sent(both, stores if self._request.routing.each > 1 else None)
+            arrived[side] = Sent(both, stores if self._request.routing.shares > 1 else None)
         return arrived, late
 
     def _in_time(

@@ -1,6 +1,7 @@
 """What is asked of a join, checked while the query is built."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ class Request:
         return any(w.kind == "rows" for w in (self.query.window_r, self.query.window_s))
 
     def unit(self, device: str | None = None) -> Unit:
-        return Unit(self.query, device or self.device, units=self.routing.each)
+        return Unit(self.query, device or self.device, units=self.routing.shares)
 
 
 def make_request(
@@ -64,6 +65,7 @@ def make_request(
     device: str | None,
     units: int | tuple[int, int] | None,
     subgroups: int | None,
+    draining: Iterable[int | tuple[int, int]] = (),
     streaming: bool,
 ) -> Request:
     with in_sparks_style("QUERY"):
@@ -85,7 +87,7 @@ def make_request(
         number: int | tuple[int, int] | None = units
         if number is None:
             number = settings.number(spark, "units", 1 if counted else default)
-        routing = make_routing(query, number, subgroups)
+        routing = make_routing(query, number, subgroups, draining)
     if counted and not query.time:
         raise StreamJoinError(
             "NO_TIME",

@@ -64,13 +64,10 @@ def _packer(
 def _envelopes(
     router: Router, rows: pa.RecordBatch, spread: np.ndarray
 ) -> Iterator[pa.RecordBatch]:
-    homes = router.home(rows, spread)
-    for home in np.unique(homes[homes >= 0]).tolist():
-        mine = np.flatnonzero(homes == home)
-        payload = pack(rows if len(mine) == len(homes) else rows.take(pa.array(mine)))
-        units = router.routing.shown(router.side, home)
+    for home, mine, units in router.ways(rows, spread):
+        payload = pack(rows if len(mine) == rows.num_rows else rows.take(pa.array(mine)))
         columns = [
-            list(units),
+            units,
             [router.side] * len(units),
             [router.routing.stores(home, unit) for unit in units],
             [payload] * len(units),

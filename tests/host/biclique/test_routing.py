@@ -68,6 +68,26 @@ def test_a_value_that_is_most_of_the_data_is_spread_within_its_subgroup():
     assert sorted(counts > 850) == [False] * 4 + [True] * 4
 
 
+@pytest.mark.parametrize("on", ["r.k < s.k", "r.k = s.k"])
+def test_units_of_earlier_runs_are_shown_what_may_match(on):
+    asked = query(on)
+    rows = [{"k": k, "name": "a"} for k in range(-9, 9)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=R)
+    spread = np.arange(len(rows)) * 7919
+    before = Router(asked, "r", make_routing(asked, 5)).home(batch, spread)
+    other = pa.RecordBatch.from_pylist(rows, schema=S)
+    now = Router(asked, "s", make_routing(asked, 2, None, [5]))
+    seen = {}
+    for home, places, units in now.ways(other, spread + 1):
+        assert home in units
+        for place in places.tolist():
+            seen[place] = units
+    for i, home in enumerate(before.tolist()):
+        for j in range(len(rows)):
+            if "=" not in on or i == j:
+                assert home in seen[j]
+
+
 @pytest.mark.parametrize("units", [0, True, "3", (1, 0)])
 def test_impossible_numbers(units):
     with pytest.raises(QueryError):
