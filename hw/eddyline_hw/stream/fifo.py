@@ -1,6 +1,6 @@
 """Queues in look-up-table memory and in block memory."""
 
-from amaranth import Module, Mux, Shape, Signal
+from amaranth import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -85,8 +85,10 @@ class Fifo(wiring.Component):
         self._after_tail = Signal(range(depth), init=1)
         self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
-        self._wrote = Signal(name="wrote")  # in the last cycle: what `level` does not know yet
-        self._took = Signal(name="took")
+        # In the last cycle something was written or read, but not both; it was read. `level` does
+        # not know of it yet.
+        self._changes = Signal(name="changes")
+        self._falls = Signal(name="falls")
 
     def elaborate(self, platform):
         m = Module()
@@ -136,12 +138,13 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        wrote, took = self._wrote, self._took
-        m.d.sync += [wrote.eq(write), took.eq(read)]
-        with m.If(wrote & ~took):
-            m.d.sync += self.level.eq(self.level + 1)
-        with m.If(took & ~wrote):
-            m.d.sync += self.level.eq(self.level - 1)
+        # One carry chain, and no choice behind it: 1, or -1, or 0 is added.
+        changes, falls = self._changes, self._falls
+        m.d.sync += [
+            changes.eq(write ^ read),
+            falls.eq(read & ~write),
+            self.level.eq(self.level + Cat(changes, falls.replicate(len(self.level) - 1))),
+        ]
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
 
