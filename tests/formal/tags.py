@@ -69,8 +69,7 @@ def places(m, queue):
             Assert(~queue.i.ready | (stored != depth - 1)),
             Assert(queue.i.ready | (stored >= depth - 3)),
         ]
-    if queue.clears:
-        m.d.comb += Assert(queue.o.valid | ~queue.o.payload[queue.clears])
+    m.d.comb += [Assert(queue.o.valid | ~queue.o.payload[bit]) for bit in queue.clears]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")

@@ -33,7 +33,8 @@ class Combiner(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(2)``
-        Results of R arrivals, of S arrivals; without a star while nothing is on offer.
+        Results of R arrivals, of S arrivals; without a star or ``final`` while nothing is on offer,
+        and without ``final`` if it is no star.
     pairs : ``In(pair_layout(plan, carried)).array(2)``
         What belongs to the items on offer two cycles ago.
     records : ``In(foretold(record_layout()))``
@@ -85,7 +86,7 @@ class Combiner(wiring.Component):
                 heads[side].eq(port.coming & ~port.ahead.star),
                 star_goes[side].eq(stars[side] & room),
                 head_goes[side].eq(heads[side] & room),
-                finals[side].eq(stars[side] & port.ahead.final),
+                finals[side].eq(port.ahead.final),
             ]
             other = 1 - side
             after_own = was_r if side == 0 else ~was_r

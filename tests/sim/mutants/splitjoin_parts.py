@@ -130,7 +130,7 @@ MUTANTS = [
         "combiner that is content with part of an arrival",
         Patch(
             "eddyline_hw.splitjoin.combiner",
-            "finals[side].eq(stars[side] & port.ahead.final)",
+            "finals[side].eq(port.ahead.final)",
             "finals[side].eq(stars[side])",
         ),
         lambda module: combined(module=module),
