@@ -80,7 +80,7 @@ class Stalling(wiring.Component):
         ]
         if clears := getattr(self.queue, "clears", None):
             with m.If(~self.o.valid):
-                m.d.comb += self.o.payload[clears].eq(0)
+                m.d.comb += [self.o.payload[name].eq(0) for name in clears]
         for name in self.signature.members.keys() - {"i", "o"}:
             m.d.comb += getattr(self, name).eq(getattr(queue, name))
         m.d.sync += shown.eq(self.o.valid & ~self.o.ready)

@@ -15,14 +15,16 @@ def later(m, value, cycles, name):
 
 
 def rules(m, port, name, clears):
-    """Return what makes a port a foretold stream, of which a bit is 0 without an offer."""
+    """Return what makes a port a foretold stream, of which some bits are 0 without an offer."""
     coming = later(m, port.coming, 1, f"{name}_coming")
     ahead = later(m, port.ahead, 1, f"{name}_ahead")
     payload = Value.cast(port.payload)
     stays = port.coming & (Value.cast(port.ahead) == payload)
-    cleared = []
-    if clears:
-        cleared = [port.valid | ~port.payload[clears], port.coming | ~port.ahead[clears]]
+    cleared = [
+        is_there | ~shown[bit]
+        for is_there, shown in ((port.valid, port.payload), (port.coming, port.ahead))
+        for bit in clears
+    ]
     return [
         *cleared,
         port.valid == coming,
@@ -32,11 +34,11 @@ def rules(m, port, name, clears):
     ]
 
 
-def offer(m, port, name, *, clears=None):
+def offer(m, port, name, *, clears=()):
     """Assume that an input is foretold right, and holds its offers."""
     m.d.comb += [Assume(rule) for rule in rules(m, port, name, clears)]
 
 
-def promise(m, port, name, *, clears=None):
+def promise(m, port, name, *, clears=()):
     """Assert it of an output."""
     m.d.comb += [Assert(rule) for rule in rules(m, port, name, clears)]

@@ -36,7 +36,7 @@ def tree(monkeypatch):
         monkeypatch.setattr(module, "TicketQueue", Shallow)
         dut = module.CollectionTree(None, inputs=inputs, fan_in=2, flight=FLIGHT, lag=LAG)
         m, free = bench(dut)
-        promise(m, dut.o, "o", clears="star")
+        promise(m, dut.o, "o", clears=("star", "final"))
         return dut, m, free
 
     return make

@@ -26,7 +26,7 @@ class Bench:
         self.m, self.free = bench(self.dut)
         ports = self.dut.i
         for way, port in enumerate(ports):
-            offer(self.m, port, f"i{way}", clears="star")
+            offer(self.m, port, f"i{way}", clears=("star",))
         self.valid = Cat(port.valid for port in ports)
         self.ready = Cat(port.ready for port in ports)
         self.stars = Cat(port.valid & port.payload.star for port in ports)

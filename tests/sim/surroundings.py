@@ -28,7 +28,7 @@ def _later(m, value, cycles, name):
 
 def _enter(m, name, port):
     """Queue what comes at ``port`` as a tree does; return the queue."""
-    queue = TicketQueue(item_layout(), port.p.pair.shape(), flight=0, clears="star")
+    queue = TicketQueue(item_layout(), port.p.pair.shape(), flight=0, clears=("star", "final"))
     m.submodules[name] = queue
     m.d.comb += [
         port.ready.eq(queue.room),

@@ -98,7 +98,7 @@ def test_every_kind_of_wrong_result_is_named(got, says):
 def test_a_queue_that_stalls_hides_what_it_has_and_clears_what_it_promised():
     layout = data.StructLayout({"star": 1, "number": 7})
     payloads = [layout.const({"star": 1, "number": number}) for number in range(128)]
-    queue = Stalling(Fifo(layout, depth=8, clears="star"))
+    queue = Stalling(Fifo(layout, depth=8, clears=("star",)))
     got, hidden = [], 0
 
     async def watch(ctx):

@@ -33,7 +33,8 @@ class Combiner(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(2)``
-        Results of R arrivals, of S arrivals; without a star while nothing is on offer.
+        Results of R arrivals, of S arrivals; without a star or ``final`` while nothing is on offer,
+        and without ``final`` if it is no star.
     pairs : ``In(pair_layout(plan, carried)).array(2)``
         What belongs to the items on offer two cycles ago.
     records : ``In(foretold(record_layout()))``
@@ -70,30 +71,32 @@ class Combiner(wiring.Component):
         was_r = Mux(taken.any(), taken[0], after_r)
         m.d.sync += after_r.eq(was_r)
 
-        stars, heads, finals, takes = (
-            Signal(2, name=name) for name in ("stars", "heads", "finals", "takes")
+        # Two levels of logic: what is foretold, and whether there is room, is one; who is taken
+        # from is another. The mapper makes all paths of the operator as long as the longest.
+        room = self.room
+        merges, passes = Signal(), Signal(2)
+        stars, heads, finals, star_goes, head_goes = (
+            Signal(2, name=name) for name in ("stars", "heads", "finals", "star_goes", "head_goes")
         )
-        ends = Signal()
+        m.d.comb += merges.eq(serving & record.both)
         for side, port in enumerate(self.i):
             m.d.comb += [
+                passes[side].eq(serving & ~record.both & (record.side == side)),
                 stars[side].eq(port.ahead.star),
                 heads[side].eq(port.coming & ~port.ahead.star),
-                finals[side].eq(stars[side] & port.ahead.final),
+                star_goes[side].eq(stars[side] & room),
+                head_goes[side].eq(heads[side] & room),
+                finals[side].eq(port.ahead.final),
             ]
-        with m.If(record.both):
-            m.d.comb += [
-                ends.eq(stars.all()),
-                takes[0].eq(ends | (heads[0] & ~(was_r & heads[1]))),
-                takes[1].eq(ends | (heads[1] & (was_r | ~heads[0]))),
-            ]
-        with m.Else():
-            m.d.comb += [
-                ends.eq(Mux(record.side, finals[1], finals[0])),
-                takes[0].eq(~record.side & self.i[0].coming),
-                takes[1].eq(record.side & self.i[1].coming),
-            ]
-        goes = serving & self.room
-        m.d.sync += [taken.eq(takes & goes.replicate(2)), done.eq(ends & goes)]
+            other = 1 - side
+            after_own = was_r if side == 0 else ~was_r
+            m.d.sync += taken[side].eq(
+                (merges & star_goes[side] & stars[other])
+                | (merges & head_goes[side] & ~(after_own & heads[other]))
+                | (passes[side] & (star_goes[side] | head_goes[side]))
+            )
+        ends = Mux(record.both, stars.all(), Mux(record.side, finals[1], finals[0]))
+        m.d.sync += done.eq(serving & room & ends)
 
         valid, from_s, item = Signal(), Signal(), Signal(item_layout())
         shown = [port.payload for port in self.i]

@@ -65,14 +65,15 @@ class Distributor(wiring.Component):
         ]
 
         # Compared first and decided then; what was compared before a change is out of date.
-        unlike, switched = Signal(4), Signal()
+        unlike, switched = Signal(5), Signal()
         m.d.sync += [
             unlike.eq(
                 Cat(
                     wanted.mode != current.mode,
                     wanted.log != current.log,
                     wanted.adaptive != current.adaptive,
-                    ~wanted.adaptive & (wanted.every != current.every),
+                    ~wanted.adaptive & (wanted.every[:8] != current.every[:8]),
+                    ~wanted.adaptive & (wanted.every[8:] != current.every[8:]),
                 )
             ),
             switched.eq(switches),

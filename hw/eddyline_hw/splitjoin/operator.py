@@ -24,8 +24,8 @@ from eddyline_hw.splitjoin.precision import LOG_BITS, Precision, order_settings
 from eddyline_hw.splitjoin.region import Region
 from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
 from eddyline_hw.splitjoin.tree import DistributionTree
-from eddyline_hw.stream.buffer import Buffer
 from eddyline_hw.stream.copy import Copy
+from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.stream.preview import Preview
 from eddyline_hw.stream.registered import gather
 from eddyline_hw.stream.room import RoomQueue
@@ -35,6 +35,7 @@ __all__ = ["SplitJoin"]
 
 # Arrivals that may be under way while each is closed on its own.
 ORDER_DEPTH = 64
+SHALLOW = 16  # what one block of look-up-table memory holds
 CORE_SETTINGS = ("keep", "last_r", "last_s", "young_from_r", "young_from_s")
 CORE_COUNTERS = ("comparisons", "busy", "peak")
 GATE_COUNTERS = ("unstored_r", "unstored_s")
@@ -327,13 +328,17 @@ class SplitJoin(wiring.Component):
 
     def _combine(self, m):
         """Restore the order over both sides."""
-        m.submodules.order = order = RoomQueue(record_layout(), depth=ORDER_DEPTH, flight=4)
-        m.submodules.apart = apart = Buffer(record_layout())  # a deep memory is slow enough
+        # Shallow queues in a row: there is time, and a deep memory would be slow.
+        m.submodules.order = order = RoomQueue(record_layout(), depth=SHALLOW, flight=4)
+        records = order.o
+        for number in range(1, ORDER_DEPTH // SHALLOW):
+            m.submodules[f"order{number}"] = more = Fifo(record_layout(), depth=SHALLOW)
+            wiring.connect(m, records, more.i)
+            records = more.o
         m.submodules.orders = orders = Preview(record_layout())
         m.submodules.combiner = combiner = Combiner(self.plan, carried=self.carried)
         m.submodules.exit = leaving = Exit(combiner.joined.shape(), flight=Combiner.flight)
-        wiring.connect(m, order.o, apart.i)
-        wiring.connect(m, apart.o, orders.i)
+        wiring.connect(m, records, orders.i)
         wiring.connect(m, orders.o, combiner.records)
         wiring.connect(m, leaving.o, wiring.flipped(self.o))
         # From one end of the operator to the other; there is time until the first result comes.

@@ -1,6 +1,6 @@
 """One side's share of a window on one core, as a ring that knows its turn."""
 
-from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -167,15 +167,38 @@ class Region(wiring.Component):
         ]
         with m.If(base.lane == self.width - 1):
             m.d.comb += [after.row.eq(base.row + 1), after.lane.eq(0)]
-        with m.If(base == self.last):
+        wraps, follows_first = Signal(), Signal(init=1)
+        with m.If(wraps):
             m.d.comb += after.as_value().eq(0)
-        m.d.sync += following.eq(after)
+        m.d.sync += [following.eq(after), follows_first.eq(wraps)]
 
-        # Of the row behind this is known a cycle later, if a round is long enough.
-        last, follows_last = self.last.row, Signal()
-        m.d["sync" if self.cores > 2 else "comb"] += follows_last.eq(following.row == last)
         turns = self.arrive & round_ends
-        m.d.sync += self.start_last.eq(Mux(turns, follows_last, head.row == last))
+        last_row = self.last.row
+        if self.cores <= 2:
+            m.d.comb += wraps.eq(base == self.last)
+            starts_last = Mux(turns, following.row == last_row, head.row == last_row)
+            m.d.sync += self.start_last.eq(starts_last)
+        else:
+            # A round is long enough to compare first and decide then: what holds for the place
+            # behind holds for the head when a round ends.
+            moved = Signal()
+            m.d.sync += moved.eq(turns | self.clear)
+            for fact, name, part in (
+                (wraps, "place", Value.cast),
+                (self.start_last, "row", lambda place: place.row),
+            ):
+                end = part(self.last)
+                of_head, of_following, of_first = (
+                    Signal(name=f"{who}_{name}_last") for who in ("head", "following", "first")
+                )
+                m.d.sync += [
+                    of_head.eq(part(head) == end),
+                    of_following.eq(part(following) == end),
+                    of_first.eq(end == 0),
+                    fact.eq(Mux(turns, of_following, Mux(moved, fact, of_head))),
+                ]
+                with m.If(self.clear):
+                    m.d.sync += fact.eq(of_first)
         with m.If(self.arrive):
             m.d.sync += [
                 self._distance.eq(Mux(mine, self.cores - 1, self._distance - 1)),
@@ -187,7 +210,7 @@ class Region(wiring.Component):
                 m.d.sync += self._stored.eq(1)
             with m.If(round_ends):
                 m.d.sync += [head.eq(following), self._stored.eq(0)]
-                with m.If(following.as_value() == 0):
+                with m.If(follows_first):
                     m.d.sync += self._wrapped.eq(1)
         with m.If(self.clear):
             m.d.sync += [
@@ -197,8 +220,9 @@ class Region(wiring.Component):
                 round_ends.eq(self.cores == 1),
                 self._stored.eq(0),
                 self._wrapped.eq(0),
-                self.start_last.eq(self.only),
             ]
+            if self.cores <= 2:
+                m.d.sync += self.start_last.eq(self.only)
 
         m.d.comb += self._store.eq(self.arrive & mine)
 

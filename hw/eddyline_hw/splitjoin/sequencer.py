@@ -9,6 +9,8 @@ from eddyline_hw.stream.preview import foretold
 
 __all__ = ["Sequencer"]
 
+PIECE = 3  # bits of a row that are compared at once
+
 
 class Sequencer(wiring.Component):
     """Lead each tuple past all rows of the opposite region, one tuple right behind the other.
@@ -105,23 +107,29 @@ class Sequencer(wiring.Component):
             ]
 
         soon = Signal()  # the packet ends behind the row that is next
-        # Whether the row is the last one, known together with it.
-        wraps, before_last, only = Signal(), Signal.like(self.row), Signal()
+        # Whether the row is the last one, known together with it: if each piece of it is alike.
+        # Behind the last row comes row 0, which is the last one only if there is no other.
+        pieces = [self.row[at : at + PIECE] for at in range(0, max(1, len(self.row)), PIECE)]
+        alike, wraps = Signal(len(pieces)), Signal()
+        before_last, only = Signal.like(self.row), Signal()
+        m.d.comb += wraps.eq(alike.all())
+        first_wraps = Mux(packet.inner, opposite("start_last"), opposite("begin_last"))
         with m.If(goes):
             with m.If(fresh):
                 m.d.sync += [
                     left.eq(Mux(packet.inner, opposite(whole), opposite("reach"))),
-                    soon.eq(Mux(packet.inner, opposite(double), opposite("triple"))),
                     before_last.eq(opposite(before)),
                     only.eq(opposite("only")),
-                    wraps.eq(Mux(packet.inner, opposite("start_last"), opposite("begin_last"))),
+                    alike.eq(first_wraps.replicate(len(alike))),
                     self.row.eq(Mux(packet.inner, opposite("start"), opposite("begin"))),
                 ]
             with m.Else():
                 m.d.sync += [
                     left.eq(left - 1),
-                    soon.eq(left == 3),
-                    wraps.eq(Mux(wraps, only, self.row == before_last)),
+                    *(
+                        alike[number].eq(only | (piece == before_last[number * PIECE :][:PIECE]))
+                        for number, piece in enumerate(pieces)
+                    ),
                     self.row.eq(Mux(wraps, 0, self.row + 1)),
                 ]
 
@@ -136,11 +144,17 @@ class Sequencer(wiring.Component):
             moves.eq(~self.i.valid | self.i.ready),
         ]
         m.d.sync += goes.eq(self.i.coming & ~self.hold)
+        # Written so that two levels of logic do: nothing of the operator needs more, and the mapper
+        # makes all paths as long as the longest.
+        soon_next = behind.flush | Mux(behind.inner, opposite("only", behind), two_rows)
+        soon_first = Mux(packet.inner, opposite(double), opposite("triple"))
+        nearly = goes & ~fresh & (left[:4] == 3)
+        soon_later = (nearly & (left[4:] == 0)) | (soon & ~goes)
+        m.d.sync += soon.eq(Mux(moves, soon_next, Mux(goes & fresh, soon_first, soon_later)))
         with m.If(moves):
             m.d.sync += [
                 fresh.eq(1),
                 ends.eq(~behind.flush & (~behind.tuple | (~behind.inner & one_row))),
-                soon.eq(behind.flush | Mux(behind.inner, opposite("only", behind), two_rows)),
             ]
         with m.Elif(goes):
             m.d.sync += [fresh.eq(0), ends.eq(soon)]

@@ -31,8 +31,8 @@ class TicketQueue(wiring.Component):
         Cycles from the push of a head to its body, at most 2, or 1 if nothing is foretold.
     foretells : bool
         Whoever takes from the queue wants to know of heads a cycle ahead.
-    clears : str, optional
-        A bit of the head that is 0 while nothing is on offer.
+    clears : tuple of str
+        Bits of the head that are 0 while nothing is on offer.
 
     Members
     -------
@@ -52,7 +52,7 @@ class TicketQueue(wiring.Component):
 
     latency = RoomQueue.latency + Preview.latency
 
-    def __init__(self, head, body, *, depth=None, flight, lag=0, foretells=True, clears=None):
+    def __init__(self, head, body, *, depth=None, flight, lag=0, foretells=True, clears=()):
         depth = depth or RoomQueue.depth_for(flight)
         if depth & (depth - 1):
             raise ValueError(f"a queue of tickets needs a power of two as its depth, not {depth!r}")

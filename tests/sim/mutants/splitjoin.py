@@ -173,8 +173,8 @@ MUTANTS = [
         "operator that rests for a cycle after each item",
         Patch(
             "eddyline_hw.splitjoin.combiner",
-            "goes = serving & self.room",
-            "goes = serving & self.room & ~taken.any()",
+            "room = self.room",
+            "room = self.room & ~taken.any()",
         ),
         lambda module: split_join("splitjoin_rate", Combiner=module.Combiner),
         r"\d+ items with \d+ stars took \d+ cycles",
