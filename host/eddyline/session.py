@@ -18,7 +18,7 @@ from eddyline.io.source import Heartbeat, Source
 from eddyline.query import Query
 from eddyline.query.predicate import columns_of
 from eddyline.query.types import raw_array
-from eddyline.rowstore import RowStore, StreamRows, concatenated
+from eddyline.rowstore import RowStore, StreamRows, concatenated, empty, integers
 
 __all__ = ["Session", "Totals"]
 
@@ -171,7 +171,7 @@ class Session:
                 continue
             type_ = self.query.schema(output.side).field(output.column).type
             try:
-                pa.nulls(0, type_).take(pa.array([], pa.int64()))
+                pa.nulls(0, type_).take(integers(np.empty(0)))
             except pa.ArrowNotImplementedError:
                 raise QueryError(
                     f"column {output.side}.{output.column} is {type_}, which cannot be carried "
@@ -265,14 +265,13 @@ class Session:
                 parts += self._rows[stream].take(rows[mine], self._columns[side])
                 places.append(mine)
         if not parts:
-            empty = pa.RecordBatch.from_pylist([], schema=self.query.schema(side))
-            return empty.select(self._columns[side])
+            return empty(self.query.schema(side)).select(self._columns[side])
         whole = concatenated(parts)
         if len(places) == 1:
             return whole
         order = np.empty(len(rows), np.int64)
         order[np.concatenate(places)] = np.arange(len(rows))
-        return whole.take(pa.array(order))
+        return whole.take(integers(order))
 
     def _window_firsts(self) -> dict[str, int]:
         """Return where each window begins for the next arrival, as far as is known now."""
@@ -347,8 +346,8 @@ class Session:
 
     def _result_time(self, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
         if not self.query.tick:
-            return pa.array(ticks).cast(type_)
-        raw = pa.array(ticks)
+            return integers(ticks).cast(type_)
+        raw = integers(ticks)
         return raw.cast(pa.int32()).cast(type_) if type_.bit_width == 32 else raw.cast(type_)
 
     def _result_schema(self) -> pa.Schema:
