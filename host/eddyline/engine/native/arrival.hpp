@@ -101,8 +101,9 @@ private:
 };
 
 // Pairs that were found without order: places of one side in the batch, and low bits of the other's
-// sequence numbers. Behind them there is room to write sixteen.
-struct Steps {
+// sequence numbers. Behind them there is room to write sixteen. Threads that write to neighbours must
+// not share a cache line.
+struct alignas(128) Steps {
     int side = 0;
     size_t n = 0;
     Array<u32> place, ref;

@@ -319,19 +319,21 @@ public:
         std::vector<u64> looked(tasks_.size());
         pool.run(tasks_.size(), [&](size_t t) {
             int side = tasks_[t].side;
-            size_t &from = next_[t], to = from;
+            size_t from = next_[t], to = from, seen = 0;
             found[t].clear(side);
             // What is looked at is written down some tuples ahead, so that it can be fetched.
             Looks now, soon;
             for (;;) {
                 size_t ahead = found[t].n < enough ? std::min(to + CHUNK, last_[t]) : to;
                 aim(side, to, ahead, soon);
-                looked[t] += look(batch, side, from, to, now, soon, found[t]);
+                seen += look(batch, side, from, to, now, soon, found[t]);
                 std::swap(now, soon);
                 from = to;
                 to = ahead;
                 if (from == to) break;
             }
+            next_[t] = from;
+            looked[t] = seen;
         });
         u64 sum = 0, pairs = 0;
         for (u64 one : looked) sum += one;
@@ -555,7 +557,7 @@ private:
             if (columns[s].window.kind == 0) expected[s] = std::min<u64>(expected[s], columns[s].window.size);
             expected[s] = std::max(expected[s], live[s]);
         }
-        learned_ = std::max(expected[0], expected[1]) + mine_more();
+        learned_ = std::max(expected[0], expected[1]) + std::max(sides_[0].boxes.size(), sides_[1].boxes.size());
         double share[D];  // of the ranks, what a band covers
         for (int d = 0; d < D; d++) {
             std::vector<u64> values;
@@ -582,7 +584,6 @@ private:
         }
         excess_ = 0;
     }
-    size_t mine_more() const { return std::max(sides_[0].boxes.size(), sides_[1].boxes.size()); }
 
     // So many cells in each dimension that a lookup touches few of them.
     void divide(Side& side, const std::vector<Box>& some, u64 tuples, const double* share) {

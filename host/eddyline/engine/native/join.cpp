@@ -92,7 +92,8 @@ public:
     // Take arrivals. All of them are looked up; where `stores` tells of a side's tuples, those with a
     // zero are not stored, and meet nobody who comes later.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
-        size_t slice = unordered() && pairs_ < MANY * arrivals_ + 1 ? SLICE * pool_.size() : n;
+        size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
+        if (unordered() && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
