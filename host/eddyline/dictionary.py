@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataError
+from eddyline.query.types import numbers
 
 __all__ = ["Dictionary"]
 
@@ -42,9 +43,9 @@ class Dictionary:
         """Return the codes of a column and where they are valid."""
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.large_string()).dictionary_encode()
-        positions = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        positions = numbers(column.indices.fill_null(0))
         values = column.dictionary.to_pylist()
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        valid = numbers(column.is_valid())
         present = np.zeros(len(values), bool)
         present[positions[valid]] = True
         table = np.zeros(max(1, len(values)), np.uint32)

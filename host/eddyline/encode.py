@@ -24,7 +24,7 @@ from eddyline.query.predicate import (
     common_kind,
     round_to,
 )
-from eddyline.query.types import raw_array
+from eddyline.query.types import numbers, raw_array
 from eddyline.words import (
     WORDS,
     Words,
@@ -111,7 +111,7 @@ class _Columns:
         return self._raw[column]
 
     def valid(self, column: str) -> np.ndarray:
-        return self.batch[column].is_valid().to_numpy(zero_copy_only=False)
+        return numbers(self.batch[column].is_valid())
 
     def floats(self, operand: Term | Constant, kind: str) -> np.ndarray:
         """Evaluate an operand in a float type."""
@@ -168,7 +168,7 @@ def _compare(
             else pa.scalar(operand.value, pa.large_string())
             for operand in (left, right)
         )
-        equal = pc.fill_null(pc.equal(a, b), False).to_numpy(zero_copy_only=False)
+        equal = numbers(pc.fill_null(pc.equal(a, b), False))
         return equal if op == "=" else ~equal
     if kind == "exact":
         d = math.lcm(*(_denominator(operand) for operand in (left, right)))

@@ -8,6 +8,7 @@ import pyarrow as pa
 from eddyline.errors import QueryError
 from eddyline.query import Query
 from eddyline.query.predicate import columns_of
+from eddyline.rowstore import integers
 
 __all__ = ["needed_columns", "require_carried", "result_batch", "result_schema"]
 
@@ -26,7 +27,7 @@ def require_carried(query: Query) -> None:
             continue
         type_ = query.schema(output.side).field(output.column).type
         try:
-            pa.nulls(0, type_).take(pa.array([], pa.int64()))
+            pa.nulls(0, type_).take(integers(np.empty(0)))
         except pa.ArrowNotImplementedError:
             raise QueryError(
                 f"column {output.side}.{output.column} is {type_}, which cannot be carried "
@@ -63,7 +64,7 @@ def result_batch(
 
 
 def _result_time(query: Query, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:
-    raw = pa.array(ticks)
+    raw = integers(ticks)
     if not query.tick:
         return raw.cast(type_)
     return raw.cast(pa.int32()).cast(type_) if type_.bit_width == 32 else raw.cast(type_)

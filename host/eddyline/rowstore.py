@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from eddyline.errors import DataError
 
-__all__ = ["RowStore", "StreamRows", "concatenated"]
+__all__ = ["RowStore", "StreamRows", "concatenated", "empty", "integers"]
 
 # Small batches are put together so that finding a row stays cheap.
 SMALL = 4096
@@ -23,6 +23,20 @@ def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         raise DataError(
             f"{rows} rows do not fit one batch ({error}): use a smaller batch"
         ) from None
+
+
+# What Arrow makes of Python's and numpy's values loads pandas, which takes a second.
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, one.type) for one in schema], schema=schema)
+
+
+def integers(values: np.ndarray) -> pa.Array:
+    """Return integers of 64 bits as an array."""
+    values = np.ascontiguousarray(values, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 class StreamRows:
@@ -57,7 +71,7 @@ class StreamRows:
         cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(positions) != 1)) + 1
         if len(cuts) > MANY:
             table = pa.Table.from_batches(self._batches).select(columns)
-            parts = table.take(pa.array(positions - starts[0])).to_batches()
+            parts = table.take(integers(positions - starts[0])).to_batches()
         else:
             begins, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(positions)]
             parts = [
@@ -98,7 +112,7 @@ class RowStore:
     @property
     def empty(self) -> pa.RecordBatch:
         """A batch of no rows."""
-        return pa.RecordBatch.from_pylist([], schema=self._schema)
+        return empty(self._schema)
 
     def append(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
         if not batch.num_rows:
@@ -141,9 +155,10 @@ class RowStore:
     def take(self, ids: np.ndarray, columns: list[str]) -> tuple[pa.Table, np.ndarray]:
         """Return rows by id, and their times."""
         if not self._batches:
-            return self._schema.empty_table().select(columns), np.empty(0, np.int64)
+            nothing = pa.Table.from_batches([empty(self._schema).select(columns)])
+            return nothing, np.empty(0, np.int64)
         begin = self._starts[0]
         back = (ids.astype(np.int64) - self.first) & self._mask
         places = back + (self.first - begin)
         table = pa.Table.from_batches([one.select(columns) for one in self._batches])
-        return table.take(pa.array(places)), np.concatenate(self._times)[places]
+        return table.take(integers(places)), np.concatenate(self._times)[places]

@@ -17,7 +17,7 @@ from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
 from eddyline.io.source import Heartbeat, Source
 from eddyline.query import Query
 from eddyline.results import needed_columns, require_carried, result_batch, result_schema
-from eddyline.rowstore import RowStore, StreamRows, concatenated
+from eddyline.rowstore import RowStore, StreamRows, concatenated, empty, integers
 from eddyline.times import times_of
 
 __all__ = ["Session", "Totals"]
@@ -259,14 +259,13 @@ class Session:
                 parts += self._rows[stream].take(rows[mine], self._columns[side])
                 places.append(mine)
         if not parts:
-            empty = pa.RecordBatch.from_pylist([], schema=self.query.schema(side))
-            return empty.select(self._columns[side])
+            return empty(self.query.schema(side)).select(self._columns[side])
         whole = concatenated(parts)
         if len(places) == 1:
             return whole
         order = np.empty(len(rows), np.int64)
         order[np.concatenate(places)] = np.arange(len(rows))
-        return whole.take(pa.array(order))
+        return whole.take(integers(order))
 
     def _window_firsts(self) -> dict[str, int]:
         """Return where each window begins for the next arrival, as far as is known now."""

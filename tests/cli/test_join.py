@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -168,6 +169,18 @@ def test_json_summary(tmp_path):
     assert report["rows_per_second"] > 0
     assert report["comparisons"] == 9
     assert "cycles" not in report
+
+
+def test_nothing_loads_pandas(tmp_path):
+    """It takes longer than everything else that a start needs."""
+    r, s = save(R, tmp_path / "r.parquet"), save(S, tmp_path / "s.csv")
+    line = f"join {r} {s} --on r.x=s.a -o {tmp_path}/out.parquet".split()
+    program = (
+        f"import sys; from eddyline.cli.main import main; main({line}); "
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    assert load(tmp_path / "out.parquet") == JOINED
 
 
 def test_further_physical_streams_and_time(tmp_path):

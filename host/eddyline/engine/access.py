@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from eddyline.plan import All, Any_, Compare, Flag, Layout, Plan, Predicate, bands
 
-__all__ = ["Dimension", "Path", "access_paths", "comparisons", "has_flags"]
+__all__ = ["NO_BOUND", "Dimension", "Path", "access_paths", "comparisons", "has_flags"]
 
 MOST_PATHS = 8
 # A key has 64 bits. What equal words and a range need beyond is hashed, or cut off at its low end.

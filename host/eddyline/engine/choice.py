@@ -1,15 +1,16 @@
 """Which engine joins a plan, and why.
 
-For bands and ranges the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are
-large, else the RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large goes
-by the window: BI-Sort needs a lookup per subwindow, and more subwindows the smaller batches are
-beside the window. The border lies between the few points that were tried (docs/decisions.md).
+For equalities it is a hash, and for bands in any order a grid of cells. For other bands and ranges
+the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are large, else the
+RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large goes by the window:
+BI-Sort needs a lookup per subwindow, and more subwindows the smaller batches are beside the window.
+The border lies between the few points that were tried (docs/decisions.md).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eddyline.engine.access import Path, access_paths
+from eddyline.engine.access import NO_BOUND, Path, access_paths
 from eddyline.engine.part import Engine
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
@@ -104,12 +105,18 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         return Choice(engine, paths, "asked for")
     if all(path.by_hash for path in paths):
         return Choice("hash", paths, "equalities only: a hash finds them in one step")
-    if cells_serve(plan, paths) and len(paths[0].dimensions) == 2:
-        return Choice("grid", paths, "two-dimensional band: cells as wide as the bands")
+    if cells_serve(plan, paths) and bounded(paths[0]):
+        bands = "band" if len(paths[0].dimensions) == 1 else "two-dimensional band"
+        return Choice("grid", paths, f"{bands} in any order: cells of a few tuples")
     if any(path.dimensions for path in paths):
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
     return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")
+
+
+def bounded(path: Path) -> bool:
+    """Say whether every dimension is a band, not a bound on one side."""
+    return all(NO_BOUND not in (*one.words("r"), *one.words("s")) for one in path.dimensions)
 
 
 def cells_serve(plan: Plan, paths: list[Path]) -> bool:

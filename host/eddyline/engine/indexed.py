@@ -10,7 +10,7 @@ import numpy as np
 
 from eddyline.build.native import compiled
 from eddyline.device import Tuples
-from eddyline.engine.access import Path, comparisons, has_flags
+from eddyline.engine.access import NO_BOUND, Path, comparisons, has_flags
 from eddyline.engine.part import Held, Part, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import All, Any_, Compare, Flag, Plan, Predicate
@@ -257,15 +257,12 @@ def _description(
         for compare in comparisons(test):
             kept["r"].add(compare.r)
             kept["s"].add(compare.s)
-    for path in paths:
-        # What strips and cells are made of anew.
-        again = path.dimensions if engine == "grid" else path.dimensions[:-1]
-        for side in "rs":
-            kept[side] |= {word for one in again for word in one.words(side) if word >= 0}
-    valid = (
-        any(has_flags(test) for test in tests)
-        or any(any(path.needed.values()) for path in paths if engine == "grid")
-        or any(plan.layout(side).words[word].optional for side in "rs" for word in kept[side])
+    for path in paths if engine != "grid" else []:
+        for side in "rs":  # what strips are made of anew
+            words = {word for one in path.dimensions[:-1] for word in one.words(side)}
+            kept[side] |= words - {NO_BOUND}
+    valid = any(has_flags(test) for test in tests) or any(
+        plan.layout(side).words[word].optional for side in "rs" for word in kept[side]
     )
     yield ORDERS[plan.order.kind]
     yield subwindows

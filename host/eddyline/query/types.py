@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from eddyline.errors import QueryError
 
-__all__ = ["NANOSECONDS", "ColumnType", "column_type", "raw_array", "raw_values"]
+__all__ = ["NANOSECONDS", "ColumnType", "column_type", "numbers", "raw_array", "raw_values"]
 
 # Nanoseconds per tick of Arrow's units.
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -93,15 +93,18 @@ def _is_string_view(type_: pa.DataType) -> bool:
     return type_ == pa.string_view()
 
 
+def numbers(column: pa.Array) -> np.ndarray:
+    """Return a column without NULLs as an array; ``to_numpy`` would load pandas for nothing."""
+    if pa.types.is_boolean(column.type):
+        return np.from_dlpack(column.cast(pa.uint8())).view(bool)
+    return np.from_dlpack(column)
+
+
 def raw_array(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the raw numbers of a column and where they are valid. NULLs become zero."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    valid = (
-        column.is_valid().to_numpy(zero_copy_only=False)
-        if column.null_count
-        else np.ones(len(column), bool)
-    )
+    valid = numbers(column.is_valid()) if column.null_count else np.ones(len(column), bool)
     type_ = column.type
     if pa.types.is_decimal(type_):
         # 18 digits fit the low half of each 128-bit number.
@@ -115,7 +118,7 @@ def raw_array(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         column = column.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
     if column.null_count:
         column = column.fill_null(0)
-    return column.to_numpy(zero_copy_only=False), valid
+    return numbers(column), valid
 
 
 def raw_values(column: pa.Array) -> list:

@@ -70,7 +70,7 @@ BUGS = {
         "bisort.hpp", "if (buffer_.size()) probe_buffer", "if (false) probe_buffer", lives("bisort")
     ),
     "a sealed array keeps its spare": Bug(
-        "bisort.hpp", "next_refs_ = std::vector<u32>();", "next_refs_ = {};", sealed
+        "bisort.hpp", "next_refs_ = Array<u32>();", "next_refs_ = {};", sealed
     ),
     "an entry is read beyond its tuples": Bug(
         "llat.hpp", "if (n - i < PARTITION) hits &= (u32(1) << (n - i)) - 1;", "", lives("rap")

@@ -1,7 +1,8 @@
 // Equality in order of arrival: each tuple is looked up in the other side's hash table and then
 // enters its own. Nothing is sorted, and partners within a batch are found like all others.
 #pragma once
-#include "batch.hpp"
+#include "lookup.hpp"
+#include "vector.hpp"
 
 namespace eddyline {
 
@@ -12,8 +13,8 @@ public:
     struct Slot { K key; u32 next; };
 
 private:
-    std::vector<u32> heads_;
-    std::vector<Slot> slots_;
+    Array<u32> heads_;
+    Array<Slot> slots_;
     int shift_ = 64;
     u64 oldest_ = 0, count_ = 0, swept_ = 0;  // sequence numbers
 
@@ -76,7 +77,7 @@ private:
     void grow(size_t tuples) {
         size_t places = slots_.size();
         while (places < tuples) places *= 4;  // growing means to begin again, so not often
-        std::vector<Slot> old(places);
+        Array<Slot> old(places);
         std::swap(old, slots_);
         // What lies beyond the oldest tuple is never reached.
         heads_.assign(places, u32(oldest_ - 1));
@@ -99,58 +100,100 @@ private:
     }
 };
 
-// Both sides' rings, and the keys of the batch at hand.
+// Pairs that were found without order: places of one side in the batch, and low bits of the other's
+// sequence numbers. Behind them there is room to write sixteen. Threads that write to neighbours must
+// not share a cache line.
+struct alignas(128) Steps {
+    int side = 0;
+    size_t n = 0;
+    Array<u32> place, ref;
+
+    void clear(int s) { side = s; n = 0; }
+    void room(size_t more) {
+        if (n + more + PARTITION <= place.size()) return;
+        place.resize(2 * (n + more) + PARTITION);
+        ref.resize(place.size());
+    }
+    void add(u32 who, u32 partner) {
+        room(1);
+        place[n] = who;
+        ref[n++] = partner;
+    }
+    void add16(u32 who, const u32* partners, u32 bits) {
+        for (size_t i = 0; i < PARTITION; i++) place[n + i] = who;
+        n = compress16(&ref[n], partners, bits) - ref.data();
+    }
+};
+
+// Both sides' tables, and the batch at hand. Where results are in order, `run` looks a tuple up and
+// stores it before the next. Else all are stored by `begin`, and `walk` leaves out partners that came
+// later; then threads can share the work.
 class ByArrival {
+protected:
+    struct Task { int side; size_t from, to; };
+    std::vector<Task> tasks_;
+
+    void share_out(const Batch& batch, size_t threads) {
+        tasks_.clear();
+        size_t parts = batch.sides.size() < 1024 ? 1 : threads;
+        for (int side : {0, 1})
+            for (size_t part = 0; part < parts; part++)
+                tasks_.push_back({side, batch.size(side) * part / parts, batch.size(side) * (part + 1) / parts});
+        if (found.size() < tasks_.size()) found.resize(tasks_.size());
+        for (size_t t = 0; t < found.size(); t++) found[t].clear(0);
+    }
+
 public:
     Path path;
     u64 examined = 0;
+    std::vector<Steps> found;  // what `walk` has found
     explicit ByArrival(Path&& p) : path(std::move(p)) {}
     virtual ~ByArrival() = default;
-    virtual void prepare(const Batch& batch, Columns* columns) = 0;
+    virtual void prepare(const Batch& batch, Columns* columns, Pool& pool) = 0;
     // Go on with the arrivals from `from` until there are `enough` candidates; returns where it
-    // stopped. `found` gets the place of the arrival and the sequence number of its partner.
+    // stopped. `partners` gets the place of the arrival and the sequence number of its partner.
     virtual size_t run(const std::vector<u8>& sides, size_t from, size_t* place, const std::vector<u64>* start,
-                       std::vector<std::pair<u32, u64>>& found, size_t enough) = 0;
-    // The same without order. First all arrivals of the batch begin their walk along the chains, then
-    // all take a step at a time: memory is fetched for many of them at once. Returns whether all
-    // have ended. What is found are the low bits of sequence numbers.
-    virtual void begin_walks(const Batch& batch) = 0;
-    virtual bool walk(std::vector<std::pair<u32, u32>>& found, size_t enough) = 0;
+                       std::vector<std::pair<u32, u64>>& partners, size_t enough) = 0;
+    virtual void begin(const Batch& batch, Pool& pool) = 0;
+    // Find about `enough` more for every thread; returns whether that was all.
+    virtual bool walk(const Batch& batch, size_t enough, Pool& pool) = 0;
+    // Another structure that finds many partners faster, with all tuples; or none.
+    virtual std::unique_ptr<Lookup> sorted(const Columns*) const { return nullptr; }
     virtual void clear() = 0;
     virtual size_t bytes() const = 0;
 };
 
 template <class K> class ByArrivalOf final : public ByArrival {
     static constexpr size_t AHEAD = 16;
-    struct Walk { K key; u32 place, at, start; };
+    struct Walk { K key; u32 place, at, start, size; };
     Ring<K> rings_[2];
-    std::vector<Walk> walks_[2];
+    std::vector<std::vector<Walk>> walks_;  // of each task
     std::vector<K> keys_[2];
     std::vector<u8> usable_[2];
 
 public:
     using ByArrival::ByArrival;
 
-    void prepare(const Batch& batch, Columns* columns) override {
-        for (int side : {0, 1})
-            prepare(side, batch.records[side].data(), batch.size(side), columns[side].layout, columns[side].oldest());
-    }
-
-    void prepare(int side, const u8* records, size_t n, const Layout& layout, u64 oldest) {
-        keys_[side].resize(n + 2 * AHEAD);
-        usable_[side].resize(n);
-        for (size_t i = 0; i < n; i++, records += layout.stride) {
-            usable_[side][i] = (Layout::valid(records) & path.needed[side]) == path.needed[side];
-            keys_[side][i] = K(path.group_key(layout, records, side));
-        }
-        rings_[side].reserve(n, oldest);
+    void prepare(const Batch& batch, Columns* columns, Pool& pool) override {
+        pool.run(2, [&](size_t side) {
+            const Layout& layout = columns[side].layout;
+            const u8* records = batch.records[side].data();
+            size_t n = batch.size(side);
+            keys_[side].resize(n + 2 * AHEAD);
+            usable_[side].resize(n);
+            for (size_t i = 0; i < n; i++, records += layout.stride) {
+                usable_[side][i] = (Layout::valid(records) & path.needed[side]) == path.needed[side];
+                keys_[side][i] = K(path.group_key(layout, records, side));
+            }
+            rings_[side].reserve(n, columns[side].oldest());
+        });
     }
 
     size_t run(const std::vector<u8>& sides, size_t from, size_t* place, const std::vector<u64>* start,
-               std::vector<std::pair<u32, u64>>& found, size_t enough) override {
+               std::vector<std::pair<u32, u64>>& partners, size_t enough) override {
         u64 steps = 0;
         size_t i = from;
-        for (; i < sides.size() && found.size() < enough; i++) {
+        for (; i < sides.size() && partners.size() < enough; i++) {
             int side = sides[i];
             size_t mine = place[side]++;
             // Of this side's tuples: fetch the heads first, then what they point at.
@@ -164,7 +207,7 @@ public:
             }
             K key = keys_[side][mine];
             steps += rings_[1 - side].find(key, start[side][mine], [&](u64 partner) {
-                found.push_back({u32(i), partner});
+                partners.push_back({u32(i), partner});
             });
             rings_[side].insert(key);
         }
@@ -172,50 +215,69 @@ public:
         return i;
     }
 
-    void begin_walks(const Batch& batch) override {
-        for (auto& some : walks_) some.clear();
-        size_t place[2] = {0, 0};
-        for (size_t i = 0; i < batch.sides.size(); i++) {
-            int side = batch.sides[i];
-            size_t mine = place[side]++;
-            K soon = keys_[side][mine + AHEAD];
-            rings_[1 - side].prefetch(soon);
-            rings_[side].prefetch(soon);
-            if (!usable_[side][mine]) {
-                rings_[side].skip();
-                continue;
+    void begin(const Batch& batch, Pool& pool) override {
+        pool.run(2, [&](size_t side) {
+            for (size_t i = 0; i < batch.size(side); i++) {
+                rings_[side].prefetch(keys_[side][i + AHEAD]);
+                if (usable_[side][i]) rings_[side].insert(keys_[side][i]);
+                else rings_[side].skip();
             }
-            K key = keys_[side][mine];
-            u32 at = rings_[1 - side].head(key), start = u32(batch.start[side][mine]);
-            if (Ring<K>::alive(at, start)) walks_[side].push_back({key, u32(mine), at, start});
-            rings_[side].insert(key);
-        }
+        });
+        share_out(batch, pool.size());
+        if (walks_.size() < tasks_.size()) walks_.resize(tasks_.size());
+        pool.run(tasks_.size(), [&](size_t t) {
+            auto [side, from, to] = tasks_[t];
+            const Ring<K>& ring = rings_[1 - side];
+            walks_[t].resize(to - from);
+            size_t kept = 0;
+            for (size_t i = from; i < to; i++) {
+                ring.prefetch(keys_[side][i + AHEAD]);
+                K key = keys_[side][i];
+                u64 start = batch.start[side][i];
+                u32 at = ring.head(key);
+                walks_[t][kept] = {key, u32(i), at, u32(start), u32(batch.stop[side][i] - start)};
+                kept += usable_[side][i] & Ring<K>::alive(at, u32(start));
+            }
+            walks_[t].resize(kept);
+        });
     }
 
-    bool walk(std::vector<std::pair<u32, u32>>& found, size_t enough) override {
-        for (int side : {0, 1}) {
-            auto& walks = walks_[side];
+    // All of the batch take a step along their chains at a time: memory is fetched for many at once.
+    bool walk(const Batch&, size_t enough, Pool& pool) override {
+        std::vector<u64> steps(tasks_.size());
+        pool.run(tasks_.size(), [&](size_t t) {
+            auto& walks = walks_[t];
+            int side = tasks_[t].side;
             const Ring<K>& ring = rings_[1 - side];
+            Steps& out = found[t];
+            out.clear(side);
             // Those that go on are moved to the front, over those that have been read.
-            while (walks.size() && found.size() < enough) {
+            while (walks.size() && out.n < enough) {
                 size_t kept = 0, n = walks.size();
+                out.room(n);
                 for (size_t i = 0; i < n; i++) {
                     if (i + AHEAD < n) ring.prefetch_at(walks[i + AHEAD].at);
                     Walk walk = walks[i];
                     const auto& slot = ring.slot(walk.at);
-                    if (slot.key == walk.key) found.push_back({walk.place << 1 | side, walk.at});
+                    out.place[out.n] = walk.place;
+                    out.ref[out.n] = walk.at;
+                    out.n += (slot.key == walk.key) & (u32(walk.at - walk.start) < walk.size);
                     walk.at = slot.next;
                     walks[kept] = walk;
                     kept += Ring<K>::alive(walk.at, walk.start);
                 }
-                examined += n;
+                steps[t] += n;
                 walks.resize(kept);
             }
-        }
-        return walks_[0].empty() && walks_[1].empty();
+        });
+        for (u64 some : steps) examined += some;
+        return std::all_of(walks_.begin(), walks_.end(), [](const auto& walks) { return walks.empty(); });
     }
 
-    void clear() override { for (auto& ring : rings_) ring.clear(); }
+    void clear() override {
+        for (auto& ring : rings_) ring.clear();
+        walks_.clear();
+    }
     size_t bytes() const override { return rings_[0].bytes() + rings_[1].bytes(); }
 };
 

@@ -1,30 +1,16 @@
 // BI-Sort (PanJoin, section III-D): a sorted main array with a sampled index, and an insertion
 // buffer in front of it.
 #pragma once
-#include <new>
-
 #include "structure.hpp"
 #include "vector.hpp"
 
 namespace eddyline {
 
-// Memory that begins at a cache line, so that a partition of 32-bit keys is one.
-template <class T> struct Aligned {
-    using value_type = T;
-    Aligned() = default;
-    template <class U> Aligned(const Aligned<U>&) {}
-    T* allocate(size_t n) {
-        return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64)));
-    }
-    void deallocate(T* at, size_t) { ::operator delete(at, std::align_val_t(64)); }
-    bool operator==(const Aligned&) const { return true; }
-};
-
 // A sorted array, padded so that whole partitions can be read at its end.
 template <class K> class Sorted {
     static constexpr K LAST = std::numeric_limits<K>::max();
-    std::vector<K, Aligned<K>> keys_;
-    std::vector<K> index_;
+    Array<K> keys_;
+    Array<K> index_;
     size_t size_ = 0;
 
 public:
@@ -71,7 +57,7 @@ template <class K> class BiSort : public Structure<K> {
     static constexpr size_t AHEAD = 8;
     // By (a, b). Where a tuple is a value, b is a, and kept once.
     Sorted<K> low_, high_, next_low_, next_high_;
-    std::vector<u32> refs_, next_refs_;
+    Array<u32> refs_, next_refs_;
     size_t size_ = 0, limit_;
     bool intervals_, complement_;
     // Bounds of one attribute rise together; those of two need not.
@@ -100,7 +86,7 @@ public:
         flush();
         low_.shrink(); high_.shrink(); refs_.shrink_to_fit();
         next_low_ = {}; next_high_ = {}; buffer_ = {}; merging_ = {}; sorter_ = {};
-        next_refs_ = std::vector<u32>();  // `{}` would be an empty list, and keep the memory
+        next_refs_ = Array<u32>();  // `{}` would be an empty list, and keep the memory
     }
 
     void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {

@@ -8,8 +8,8 @@ namespace eddyline {
 template <class K> class HashRing : public Structure<K> {
     static constexpr size_t AHEAD = 12;  // lookups whose memory is fetched in advance
     struct Slot { K key; u32 next, ref; };  // side by side: a step along a chain is one cache line
-    std::vector<u32> heads_;
-    std::vector<Slot> slots_;
+    Array<u32> heads_;
+    Array<Slot> slots_;
     // Tuples are numbered from 1; a place is a number modulo the ring, a link its low 32 bits.
     u64 begin_ = 1, end_ = 1, swept_ = 1;
     int shift_ = 64;

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "memory.hpp"
+
 namespace eddyline {
 
 using u8 = uint8_t;
@@ -20,8 +22,8 @@ using i64 = int64_t;
 // one side and looked up by the other. `ref` are the low 32 bits of a sequence number, or, of
 // items that are looked up, a place in the batch.
 template <class K> struct Items {
-    std::vector<K> a, b;
-    std::vector<u32> ref;
+    Array<K> a, b;
+    Array<u32> ref;
 
     size_t size() const { return a.size(); }
     void clear() { a.clear(); b.clear(); ref.clear(); }
@@ -34,7 +36,7 @@ template <class K> struct Items {
 // passed over.
 template <class K> class Sorter {
     struct Entry { K a; u32 place; };
-    std::vector<Entry> one_, two_;
+    Array<Entry> one_, two_;
     Items<K> whole_;
 
     template <class Less> void small(Items<K>& items, Less less) {
@@ -42,7 +44,7 @@ template <class K> class Sorter {
         apply(items, one_);
     }
 
-    void apply(Items<K>& items, const std::vector<Entry>& order) {
+    void apply(Items<K>& items, const Array<Entry>& order) {
         size_t n = order.size();
         whole_.resize(n);
         for (size_t i = 0; i < n; i++) {

@@ -11,7 +11,6 @@
 
 #include "alone.hpp"
 #include "grid.hpp"
-#include "lookup.hpp"
 
 using namespace eddyline;
 
@@ -19,6 +18,8 @@ namespace {
 
 constexpr size_t PULL = size_t(1) << 20;     // pairs handed over at a time
 constexpr size_t GROUP = size_t(1) << 23;    // candidates that are put in order at a time
+constexpr size_t SLICE = size_t(1) << 12;    // arrivals whose keys stay in a core's cache
+constexpr size_t MANY = 16;                  // pairs per arrival from which on ranges are better than cells
 constexpr size_t LEAST = size_t(1) << 14;    // tuples of a subwindow where the window has no number
 
 // Numbers that describe a join, one after the other; `eddyline.engine.indexed` writes them.
@@ -33,7 +34,7 @@ public:
     }
 };
 
-struct Pairs { std::vector<u32> r, s; std::vector<u64> at; };
+struct Pairs { Array<u32> r, s; Array<u64> at; };
 
 class Join {
     Columns columns_[2];
@@ -59,8 +60,8 @@ class Join {
     std::vector<u64> ends_;
     // By arrival: the place of the next tuple on each side, and what was found.
     size_t place_[2];
+    bool ended_ = false;  // without order: nothing more is found for the batch
     std::vector<std::pair<u32, u64>> partners_;
-    std::vector<std::pair<u32, u32>> steps_;  // without order: side and place, and a partner
     Reach reach_;                             // where tuples may come in any order of time
     i64 watermark_[2] = {EARLIEST, EARLIEST};
 
@@ -93,7 +94,14 @@ public:
     // Take arrivals. All of them are looked up; where `stores` tells of a side's tuples, those with a
     // zero are not stored, and meet nobody who comes later.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
-        waiting_.push_back(batch_of(sides, n, r, s, stores));
+        size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
+        if (unordered() && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
+        for (size_t from = 0, some; from < n; from += some) {
+            some = std::min(slice, n - from);
+            waiting_.push_back(batch_of(sides + from, some, r, s, stores));
+            r += waiting_.back().records[0].size();
+            s += waiting_.back().records[1].size();
+        }
     }
 
     // Store tuples without looking anything up, as if they had come and gone through earlier.
@@ -171,14 +179,19 @@ public:
     // Get the next part of the results ready. Returns false if there is none; else sets how many
     // pairs there are at the most, and how many arrivals they belong to (0 without order).
     bool next(u64* most, u64* arrivals) {
-        if (!open_) {
-            if (waiting_.empty()) return false;
-            begin();
+        if (!open_ && waiting_.empty()) return false;
+        if (!open_) reconsider();
+        if (unordered()) {
+            group_.r.clear();
+            group_.s.clear();
+            do *most = next_steps(); while (*most < PULL / 2 && (open_ || !waiting_.empty()));
+            *arrivals = 0;
+            return true;
         }
-        if (grouped_ || by_arrival_) {
-            if (!by_arrival_) next_group();
-            else if (grouped_) next_arrivals();
-            else next_steps();
+        if (!open_) begin();
+        if (grouped_) {
+            if (by_arrival_) next_arrivals();
+            else next_group();
             *most = group_.r.size();
             *arrivals = to_ - from_;
         } else {
@@ -196,14 +209,19 @@ public:
     // Hand over what `next` has announced; returns how many pairs. The batch may end with them.
     u64 take(u32* r, u32* s, u64* at, u64* ends, u64* starts, u64* stops, u64 most) {
         size_t n;
-        if (grouped_ || by_arrival_) {
+        if (unordered()) {
+            n = group_.r.size();
+            std::copy(group_.r.begin(), group_.r.end(), r);
+            std::copy(group_.s.begin(), group_.s.end(), s);
+            if (most > n) n += take_steps(r + n, s + n);
+        } else if (grouped_) {
             n = group_.r.size();
             std::copy(group_.r.begin(), group_.r.end(), r);
             std::copy(group_.s.begin(), group_.s.end(), s);
             std::copy(group_.at.begin(), group_.at.end(), at);
             std::copy(ends_.begin(), ends_.end(), ends);
             size_t place[2] = {0, 0};
-            for (size_t i = 0; grouped_ && i < to_; i++) {
+            for (size_t i = 0; i < to_; i++) {
                 int side = batch_.sides[i];
                 size_t j = place[side]++;
                 if (i < from_) continue;
@@ -228,18 +246,16 @@ public:
     // where keys decide all and no candidate is too old; an upper bound otherwise.
     void ranges(u64* pairs, u64* records) {
         *pairs = *records = 0;
+        for (u64 most, none; unordered() && next(&most, &none); *records = *pairs += most)
+            if (most > group_.r.size() && ended_) end();
         if (!open_) {
             if (waiting_.empty()) return;
             begin();
         }
-        if (by_arrival_) {
-            while (to_ < batch_.sides.size()) {
-                from_ = to_;
-                if (grouped_) next_arrivals();
-                else next_steps();
-                *pairs += group_.r.size();
-                *records += group_.r.size();
-            }
+        while (by_arrival_ && to_ < batch_.sides.size()) {
+            from_ = to_;
+            next_arrivals();
+            *pairs = *records += group_.r.size();
         }
         for (const auto& some : candidates_) {
             *records += some.records.size();
@@ -380,9 +396,9 @@ private:
             lookup->collect(batch_, candidates_);
         }
         if (by_arrival_) {
-            by_arrival_->prepare(batch_, columns_);
+            by_arrival_->prepare(batch_, columns_, pool_);
             place_[0] = place_[1] = 0;
-            if (!grouped_) by_arrival_->begin_walks(batch_);
+            if (!grouped_) by_arrival_->begin(batch_, pool_);
         }
         open_ = true;
         source_ = record_ = offset_ = 0;
@@ -453,36 +469,77 @@ private:
         return reach_.near(columns_[0].times[r - columns_[0].base], columns_[1].times[s - columns_[1].base]);
     }
 
-    // Find more partners of the batch's arrivals, in any order.
-    void next_steps() {
-        steps_.clear();
-        if (by_arrival_->walk(steps_, PULL)) to_ = batch_.sides.size();
-        size_t n = steps_.size(), kept = 0;
-        group_.r.resize(n);
-        group_.s.resize(n);
-        Program& test = by_arrival_->path.residual;
-        u64 at[2][Program::CHUNK];
-        u8 keep[Program::CHUNK];
-        const u64 base[2] = {columns_[0].base, columns_[1].base};
-        for (size_t some = 0; some < n; some += Program::CHUNK) {
-            size_t count = std::min(n - some, Program::CHUNK);
-            for (size_t k = 0; k < count; k++) {
-                auto [place, partner] = steps_[some + k];
-                int side = place & 1;
-                at[side][k] = batch_.first[side] + (place >> 1);
-                at[1 - side][k] = base[1 - side] + u32(partner - u32(base[1 - side]));
-            }
-            if (!test.empty()) test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
-            else if (reach_.on) std::fill(keep, keep + count, 1);
-            for (size_t k = 0; reach_.on && k < count; k++) keep[k] &= near(at[0][k], at[1][k]);
-            for (size_t k = 0; k < count; k++) {
-                group_.r[kept] = columns_[0].id(at[0][k]);
-                group_.s[kept] = columns_[1].id(at[1][k]);
-                kept += (test.empty() && !reach_.on) || keep[k];
-            }
+    // Whether pairs may come in any order, and arrivals are looked up one by one.
+    bool unordered() const { return by_arrival_ && !grouped_; }
+
+    // Where there are many pairs, go on with ranges instead of cells.
+    void reconsider() {
+        if (!unordered() || reach_.on || arrivals_ < LEAST || pairs_ < MANY * arrivals_) return;
+        auto lookup = by_arrival_->sorted(columns_);
+        if (!lookup) return;
+        lookup->examined = by_arrival_->examined;
+        lookups_.push_back(std::move(lookup));
+        by_arrival_ = nullptr;
+    }
+
+    // Find more partners of some arrivals, in any order. Few are written down, many wait to be taken.
+    // Returns how many there are.
+    size_t next_steps() {
+        if (!open_) begin();
+        ended_ = by_arrival_->walk(batch_, PULL, pool_);
+        if (!by_arrival_->path.residual.empty() || reach_.on) test_steps();
+        size_t before = group_.r.size(), more = 0;
+        for (const Steps& some : by_arrival_->found) more += some.n;
+        if (more < PULL / 2) {
+            group_.r.resize(before + more);
+            group_.s.resize(before + more);
+            take_steps(group_.r.data() + before, group_.s.data() + before);
         }
-        group_.r.resize(kept);
-        group_.s.resize(kept);
+        return before + more;
+    }
+
+    void test_steps() {
+        pool_.run(by_arrival_->found.size(), [&](size_t i) {
+            Steps& some = by_arrival_->found[i];
+            Program test = by_arrival_->path.residual;
+            u64 at[2][Program::CHUNK];
+            u8 keep[Program::CHUNK];
+            size_t kept = 0;
+            u64 first = batch_.first[some.side], base = columns_[1 - some.side].base;
+            for (size_t from = 0; from < some.n; from += Program::CHUNK) {
+                size_t count = std::min(some.n - from, Program::CHUNK);
+                for (size_t k = 0; k < count; k++) {
+                    at[some.side][k] = first + some.place[from + k];
+                    at[1 - some.side][k] = base + u32(some.ref[from + k] - u32(base));
+                }
+                if (test.empty()) std::fill(keep, keep + count, 1);
+                else test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
+                for (size_t k = 0; reach_.on && k < count; k++) keep[k] &= near(at[0][k], at[1][k]);
+                for (size_t k = 0; k < count; k++) {
+                    some.place[kept] = some.place[from + k];
+                    some.ref[kept] = some.ref[from + k];
+                    kept += keep[k];
+                }
+            }
+            some.n = kept;
+        });
+    }
+
+    // Write the ids of what was found, and go on with the next batch if this was all. Returns how many.
+    size_t take_steps(u32* r, u32* s) {
+        std::vector<size_t> begins(1, 0);
+        for (const Steps& some : by_arrival_->found) begins.push_back(begins.back() + some.n);
+        pool_.run(begins.size() - 1, [&](size_t i) {
+            const Steps& some = by_arrival_->found[i];
+            int me = some.side;
+            columns_[me].ids_of(some.place.data(), some.n, batch_.first[me], (me ? s : r) + begins[i]);
+            columns_[1 - me].ids_of(some.ref.data(), some.n, 0, (me ? r : s) + begins[i]);
+        });
+        if (ended_) {
+            closed_ += batch_.sides.size();
+            end();
+        }
+        return begins.back();
     }
 
     // Find the partners of the next arrivals, as many as make a part.
@@ -494,17 +551,17 @@ private:
         group_.r.clear();
         group_.s.clear();
         group_.at.clear();
-        if (grouped_) ends_.assign(to_ - from_, 0);
+        ends_.assign(to_ - from_, 0);
         size_t n = partners_.size();
         group_.r.resize(n);
         group_.s.resize(n);
-        if (grouped_) group_.at.resize(n);
+        group_.at.resize(n);
         Program& test = by_arrival_->path.residual;
         size_t kept = 0, begin = 0;
         u64 at[2][Program::CHUNK];
         u8 keep[Program::CHUNK];
         // Arrivals in order; of each, the partners were found from new to old.
-        for (size_t i = from_; i < to_ && (grouped_ || begin < n); i++) {
+        for (size_t i = from_; i < to_; i++) {
             int side = batch_.sides[i];
             u64 mine = batch_.first[side] + first[side]++;
             size_t end = begin;
@@ -524,16 +581,16 @@ private:
                     if (!test.empty() && !keep[k]) continue;
                     (side ? group_.s : group_.r)[kept] = id;
                     (side ? group_.r : group_.s)[kept] = columns_[1 - side].id(partner);
-                    if (grouped_) group_.at[kept] = partner;
+                    group_.at[kept] = partner;
                     kept++;
                 }
             }
             begin = end;
-            if (grouped_) ends_[i - from_] = kept;
+            ends_[i - from_] = kept;
         }
         group_.r.resize(kept);
         group_.s.resize(kept);
-        if (grouped_) group_.at.resize(kept);
+        group_.at.resize(kept);
     }
 
     // Test up to a chunk of candidates and pass on those that are pairs, with the place of the

@@ -159,6 +159,16 @@ public:
         chains_[side].insert(own(batch, side), some, columns);
     }
 
+    // Store tuples that another structure has held: what is below `last`, by the low bits of their
+    // sequence numbers.
+    void restore(int side, Items<K>& items, u64 first, u64 last, const Columns& columns) {
+        sorters_[side].sort(items);
+        Keys<K> keys;
+        std::swap(keys.items, items);
+        u64 tuples = keys.items.size();
+        if (tuples) chains_[side].insert(keys, {0, first, last, tuples}, columns);
+    }
+
     void expire(int side, u64 below) override { chains_[side].expire(below); }
     void set_target(int side, size_t tuples) override { chains_[side].set_target(tuples); }
     void set_kind(Kind kind) override { for (auto& chain : chains_) chain.kind = kind; }

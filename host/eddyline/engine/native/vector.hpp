@@ -42,17 +42,49 @@ inline u32 below16(const u64* keys, u64 x) {
 #endif
 }
 
+// Which of the keys are at most x, or at least, a bit for each.
+template <class K> inline u32 at_most16(const K* keys, K x) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(K) == 4)
+        return _mm512_cmple_epu32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(int(x)));
+    else
+        return _mm512_cmple_epu64_mask(_mm512_loadu_si512(keys), _mm512_set1_epi64(i64(x))) |
+               u32(_mm512_cmple_epu64_mask(_mm512_loadu_si512(keys + 8), _mm512_set1_epi64(i64(x)))) << 8;
+#else
+    u32 hits = 0;
+    for (size_t i = 0; i < PARTITION; i++) hits |= u32(keys[i] <= x) << i;
+    return hits;
+#endif
+}
+template <class K> inline u32 at_least16(const K* keys, K x) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(K) == 4)
+        return _mm512_cmpge_epu32_mask(_mm512_loadu_si512(keys), _mm512_set1_epi32(int(x)));
+    else
+        return _mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys), _mm512_set1_epi64(i64(x))) |
+               u32(_mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys + 8), _mm512_set1_epi64(i64(x)))) << 8;
+#else
+    u32 hits = 0;
+    for (size_t i = 0; i < PARTITION; i++) hits |= u32(keys[i] >= x) << i;
+    return hits;
+#endif
+}
+
 // Which of the intervals [low, high] overlap [a, b], a bit for each.
 template <class K> inline u32 overlap16(const K* low, const K* high, K a, K b) {
+    return at_most16(low, b) & at_least16(high, a);
+}
+
+// Which of sixteen words are among the `size` from `start` on, modulo 2^32.
+inline u32 within16(const u32* words, u32 start, u32 size) {
 #if defined(__AVX512F__)
-    if constexpr (sizeof(K) == 4) {
-        __mmask16 begun = _mm512_cmple_epu32_mask(_mm512_loadu_si512(low), _mm512_set1_epi32(int(b)));
-        return _mm512_mask_cmpge_epu32_mask(begun, _mm512_loadu_si512(high), _mm512_set1_epi32(int(a)));
-    }
-#endif
+    __m512i age = _mm512_sub_epi32(_mm512_loadu_si512(words), _mm512_set1_epi32(int(start)));
+    return _mm512_cmplt_epu32_mask(age, _mm512_set1_epi32(int(size)));
+#else
     u32 hits = 0;
-    for (size_t i = 0; i < PARTITION; i++) hits |= u32((low[i] <= b) & (high[i] >= a)) << i;
+    for (size_t i = 0; i < PARTITION; i++) hits |= u32(words[i] - start < size) << i;
     return hits;
+#endif
 }
 
 // Write down those of sixteen words whose bit is set, and return the end of them.

@@ -174,7 +174,7 @@ private:
     }
 
     // The least key of the upper half, as nearly half as equal keys allow; 0 if all are equal.
-    K border_of(std::vector<K> keys) const {
+    K border_of(Array<K> keys) const {
         auto middle = keys.begin() + keys.size() / 2;
         std::nth_element(keys.begin(), middle, keys.end());
         K median = *middle, above = std::numeric_limits<K>::max();

@@ -1,0 +1,115 @@
+"""Cells for bands against sorted subwindows, on tens of thousands of rows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eddyline.device.cpu import CpuDevice
+from eddyline.io.source import ArrowSource
+from eddyline.query import Query
+from eddyline.query.window import rows, time, unbounded
+from eddyline.session import Session
+
+COUNT = 30_000
+BANDS = "abs(r.x - s.a) <= 200 AND abs(r.y - s.b) <= 200"
+WINDOWS = {"rows": rows(9000), "time": time(15_000), "unbounded": unbounded()}
+
+
+def uniform(rng, count):
+    return rng.uniform(0, 1e5, count), rng.uniform(-1e5, 1e5, count)
+
+
+def together(rng, count):
+    x = rng.uniform(0, 1e5, count)
+    return x, x + rng.normal(0, 50, count)
+
+
+def rising(rng, count):
+    x = np.arange(count) * 5.0
+    return x + rng.uniform(0, 9000, count), -x + rng.uniform(0, 9000, count)
+
+
+def jumping(rng, count):
+    """Far away from what was seen first, and denser."""
+    x, y = uniform(rng, count)
+    late = np.arange(count) > count // 2
+    return np.where(late, 1e9 + x / 9, x), np.where(late, y / 9, y)
+
+
+def crowded(rng, count):
+    """Half of R has one value that nobody looks for."""
+    x, y = uniform(rng, count)
+    return np.where(rng.random(count) < 0.5, -1e6, x), y
+
+
+SHAPES = [uniform, together, rising, jumping, crowded]
+
+
+def table(rng, shape, names, *, wide: float = 0.0) -> pa.Table:
+    x, y = shape(rng, COUNT)
+    far = rng.random(COUNT) < wide
+    return pa.table(
+        {
+            "id": np.arange(COUNT, dtype=np.int32),
+            "ts": np.sort(rng.integers(0, 2 * COUNT, COUNT)),
+            names[0]: x.astype(np.int64 if shape is jumping else np.int32),
+            names[1]: y.astype(np.float32),
+            "top": (x + np.where(far, 1e5, rng.uniform(0, 9, COUNT))).astype(np.int64),
+        }
+    )
+
+
+def joined(query: Query, r: pa.Table, s: pa.Table, **options) -> tuple[np.ndarray, dict]:
+    """Return the pairs, sorted, and the counters."""
+    with CpuDevice(**options) as device:
+        sources = [[ArrowSource(one, name="test")] for one in (r, s)]
+        parts = list(Session(query, *sources, device, batch=1 << 14))
+        counters = device.counters()
+    found = [np.concatenate([part[name].to_numpy() for part in parts]) for name in "ij"]
+    pairs = found[0].astype(np.int64) << 32 | found[1]
+    return np.sort(pairs), counters
+
+
+def query_of(on: str, r: pa.Table, s: pa.Table, window: str) -> Query:
+    span = WINDOWS[window]
+    ts = ("ts", "ts") if window == "time" else None
+    return Query(r.schema, s.schema, on, span, span, time=ts, select="r.id AS i, s.id AS j")
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("on", ["abs(r.x - s.a) <= 4", BANDS, "r.x BETWEEN s.a AND s.top"])
+def test_cells_find_what_sorted_subwindows_find(on, shape, window):
+    rng = np.random.default_rng(len(on) + len(window))
+    other = uniform if shape is crowded else shape
+    r, s = table(rng, shape, "xy"), table(rng, other, "ab", wide=0.0005)
+    query = query_of(on, r, s, window)
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, engine="grid", threads=2)
+    assert len(found) > 100
+    np.testing.assert_array_equal(found, expected)
+    assert counters["results"] == len(found)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("on", ["abs(r.x - s.a) <= 4", BANDS])
+def test_few_tuples_are_looked_at(on, shape):
+    rng = np.random.default_rng(1)
+    r, s = table(rng, shape, "xy"), table(rng, uniform if shape is crowded else shape, "ab")
+    found, counters = joined(query_of(on, r, s, "rows"), r, s, engine="grid", threads=1)
+    each = 400 if shape in (rising, jumping) else 40  # cells are made anew when many are crowded
+    assert counters["comparisons"] < 8 * len(found) + each * counters["tuples"]
+
+
+@pytest.mark.parametrize(
+    "on", ["abs(r.x - s.a) <= 2000", "abs(r.x - s.a) <= 9000 AND abs(r.y - s.b) <= 40000"]
+)
+def test_where_there_are_many_pairs(on):
+    """Cells give way to ranges where one band finds many."""
+    rng = np.random.default_rng(2)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    query = query_of(on, r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, _ = joined(query, r, s, threads=1)
+    assert len(found) > 64 * 2 * COUNT
+    np.testing.assert_array_equal(found, expected)
