@@ -11,11 +11,13 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 from eddyline.api import make_query
 from eddyline.biclique.routing import Routing, equalities, make_routing
 from eddyline.biclique.unit import Unit
+from eddyline.device.lease import known_addresses
 from eddyline.query import Query
 from eddyline.query.window import Duration
 from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
+from eddyline.spark.leases import FPGA, resolved
 from eddyline.spark.schemas import arrow_schema, watermark_of
 
 __all__ = ["Request", "make_request"]
@@ -49,7 +51,7 @@ class Request:
         return any(w.kind == "rows" for w in (self.query.window_r, self.query.window_s))
 
     def unit(self, device: str | None = None) -> Unit:
-        return Unit(self.query, device or self.device, units=self.routing.shares)
+        return Unit(self.query, resolved(device or self.device), units=self.routing.shares)
 
 
 def make_request(
@@ -107,7 +109,10 @@ def make_request(
         delay=_delay(query, r, s) if streaming else None,
     )
     with in_sparks_style("DEVICE"):
-        request.unit().close()
+        # Which device a task will have is known in its executor; here, any of them is asked.
+        some = next(iter(known_addresses()), None) if request.device == FPGA else request.device
+        if some:
+            request.unit(some.partition("#")[0]).close()
     return request
 
 

@@ -1,0 +1,31 @@
+"""Executors with a device each, through Spark's resource scheduling."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eddyline.spark.java import find_java
+from tests.spark.streams import Rows, brute, seconds
+
+
+@pytest.mark.slow
+def test_every_executor_has_a_device_of_its_own(tmp_path):
+    find_java()
+    devices = [f"sim:splitjoin?cores=2&window=128#{number}" for number in range(2)]
+    environment = {**os.environ, "EDDYLINE_FPGAS": " ".join(devices)}
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.spark.cluster_job", str(tmp_path)],
+        env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr[-3000:]
+    found = json.loads((tmp_path / "told.json").read_text())
+    by_executor = {parent: tuple(addresses) for addresses, parent in found["addresses"]}
+    assert sorted(by_executor.values()) == [(one,) for one in devices]
+    r, s = Rows.random(1, 100), Rows.random(2, 100)
+    matches = r.x[:, None] == s.x[None, :]
+    expected = [list(pair) for pair in brute(r, s, matches, seconds(9, 9))]
+    assert found["pairs"] == expected
