@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 def test_the_demo_says_and_makes_what_it_always_did(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert tour(Path("demo")) == 0
+    assert tour(Path("demo"), spark=False) == 0
     said = capsys.readouterr()
     assert said.out == (GOLDEN / "demo.txt").read_text()
     assert re.fullmatch(

@@ -22,8 +22,8 @@ next:
 (eddyline is in .venv/bin)"""
 
 
-def tour(folder: Path) -> int:
-    """Run the tour in a folder; return the exit code."""
+def tour(folder: Path, *, spark: bool = True) -> int:
+    """Run the tour in a folder, with its last stop or without; return the exit code."""
     r, s, joined = (str(folder / name) for name in ("r.parquet", "s.parquet", "joined.parquet"))
     steps = [
         ["generate", "splitjoin", "--rows", "100000", "--seed", "1", "-o", str(folder)],
@@ -43,9 +43,9 @@ def tour(folder: Path) -> int:
     for row in table.slice(0, 5).to_pylist():
         cells = (f"{v:.2f}" if isinstance(v, float) else str(v)[:10] for v in row.values())
         print("  ".join(f"{cell:>10}" for cell in cells))
-    print(f"... {table.num_rows} rows\n")
-    code = spark_tour(folder / "spark")
-    print(f"\n{NEXT}")
+    print(f"... {table.num_rows} rows\n", flush=True)
+    code = spark_tour(folder / "spark") if spark else 0
+    print(NEXT)
     return code
 
 

@@ -44,12 +44,16 @@ def spark_tour(folder: Path) -> int:
         )
         print("Spark, asked to join two streams on a band itself:")
         own = r.alias("r").join(s.alias("s"), F.expr(BAND))
+        spark.sparkContext.setLogLevel("OFF")  # or the refusal comes with a page of Java
         try:
             query = own.writeStream.format("noop").option("checkpointLocation", str(folder / "own"))
             query.start().awaitTermination()
         except Exception as error:
             told = [line for line in str(error).splitlines() if "not supported" in line]
-            print("  " + (told or str(error).splitlines())[0].partition("exception: ")[2])
+            print(
+                "  " + (told or str(error).splitlines())[0].partition("exception: ")[2].rstrip(";")
+            )
+        spark.sparkContext.setLogLevel("ERROR")
         print(f'\nstream_join(r, s, on="{BAND}", time="ts", window="time:10s",\n'
               f'            device="{DEVICE}"):')  # fmt: skip
         joined = stream_join(r, s, on=BAND, time="ts", window="time:10s", device=DEVICE)
@@ -62,7 +66,7 @@ def spark_tour(folder: Path) -> int:
         read = sum(one.numInputRows for one in running.recentProgress)
         batches = len([one for one in running.recentProgress if one.numInputRows])
         print(f"  {grouped(read)} rows in {batches} micro-batches gave "
-              f"{grouped(result.count())} pairs, joined by simulated gateware")  # fmt: skip
+              f"{grouped(result.count())} pairs, joined by simulated gateware\n")  # fmt: skip
     finally:
         spark.stop()
     return 0
