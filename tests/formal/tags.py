@@ -58,8 +58,7 @@ def places(m, queue):
         Assert(queue._after_tail == (queue._tail + 1) % depth),
         Assert(queue._beyond == (queue._tail + 2) % depth),
         Assert(queue._readable == (stored != 0)),
-        Assert(queue.level + queue._changes - 2 * queue._falls == stored),
-        Assert(queue._changes | ~queue._falls),
+        Assert(queue.level + queue._wrote - queue._took == stored),
         Assert(queue.level < depth),
         Assert(queue.peak < depth),
     ]

@@ -85,10 +85,8 @@ class Fifo(wiring.Component):
         self._after_tail = Signal(range(depth), init=1)
         self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
-        # In the last cycle something was written or read, but not both; it was read. `level` does
-        # not know of it yet.
-        self._changes = Signal(name="changes")
-        self._falls = Signal(name="falls")
+        self._wrote = Signal(name="wrote")  # in the last cycle: what `level` does not know yet
+        self._took = Signal(name="took")
 
     def elaborate(self, platform):
         m = Module()
@@ -138,12 +136,14 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        # One carry chain, and no choice behind it: 1, or -1, or 0 is added.
-        changes, falls = self._changes, self._falls
+        # One carry chain, and no choice behind it: 1, or -1, or 0 is added. What is added is decided
+        # after the registers, because reading is decided late.
+        wrote, took = self._wrote, self._took
+        falls = (took & ~wrote).replicate(len(self.level) - 1)
         m.d.sync += [
-            changes.eq(write ^ read),
-            falls.eq(read & ~write),
-            self.level.eq(self.level + Cat(changes, falls.replicate(len(self.level) - 1))),
+            wrote.eq(write),
+            took.eq(read),
+            self.level.eq(self.level + Cat(wrote ^ took, falls)),
         ]
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
