@@ -136,8 +136,8 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        # One carry chain, and no choice behind it: 1, or -1, or 0 is added. What is added is decided
-        # after the registers, because reading is decided late.
+        # One carry chain, and no choice behind it: 1, or -1, or 0 is added. Which is decided behind
+        # registers, because reading is decided late.
         wrote, took = self._wrote, self._took
         falls = (took & ~wrote).replicate(len(self.level) - 1)
         m.d.sync += [
