@@ -2,8 +2,6 @@
 
 from amaranth import Array, Signal
 
-from eddyline_hw.stream.copy import Copy
-
 __all__ = ["read_out"]
 
 FAN_BITS = 2
@@ -13,8 +11,8 @@ FAN_IN = 1 << FAN_BITS
 def read_out(m, operator, counters, cores):
     """Show the counters of the core that ``operator.selected`` names, some cycles later.
 
-    Registered at the cores and after each of a few multiplexers, each counter with a copy of
-    ``selected`` nearby: reading is slow anyway, and must not cost any clock.
+    Registered at the cores and after each of a few multiplexers: reading is slow anyway, and must
+    not cost any clock.
 
     Parameters
     ----------
@@ -28,14 +26,12 @@ def read_out(m, operator, counters, cores):
         Have them, too.
     """
     for name in counters:
-        m.submodules[f"relay_{name}"] = copy = Copy(operator.selected.shape())
-        m.d.comb += copy.i.eq(operator.selected)
-        level, chosen = [getattr(core, name) for core in cores], copy.o
+        level, chosen = [getattr(core, name) for core in cores], operator.selected
         while True:
             kept = [
                 Signal.like(value, name=f"{name}_{len(level)}_{n}") for n, value in enumerate(level)
             ]
-            m.d.sync += [one.eq(value) for one, value in zip(kept, level, strict=True)]
+            m.d.sync += [copy.eq(value) for copy, value in zip(kept, level, strict=True)]
             if len(kept) == 1:
                 break
             groups = [kept[start : start + FAN_IN] for start in range(0, len(kept), FAN_IN)]

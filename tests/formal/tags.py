@@ -68,7 +68,8 @@ def places(m, queue):
             Assert(~queue.i.ready | (stored != depth - 1)),
             Assert(queue.i.ready | (stored >= depth - 3)),
         ]
-    m.d.comb += [Assert(queue.o.valid | ~queue.o.payload[bit]) for bit in queue.clears]
+    if queue.clears:
+        m.d.comb += Assert(queue.o.valid | ~queue.o.payload[queue.clears])
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")

@@ -238,7 +238,7 @@ def test_the_gateware_misses_the_same_rows(device):
     unstored = 0
     for core in range(CORES):
         device._simulation.set("selected", core)
-        device._simulation.step(8)
+        device._simulation.step(4)
         unstored += sum(device._simulation.get(f"unstored_{side}") for side in "rs")
     assert device.counters()["lost_rows"] == unstored == 14
 

@@ -1,6 +1,6 @@
 """Queues in look-up-table memory and in block memory."""
 
-from amaranth import Cat, Module, Mux, Shape, Signal
+from amaranth import Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -32,8 +32,8 @@ class Fifo(wiring.Component):
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
     trusting : bool
         The producer knows that there is room: ``i.ready`` is always 1, and nothing waits for it.
-    clears : tuple of str
-        Bits of the payload that are 0 while nothing is on offer.
+    clears : str, optional
+        A bit of the payload that is 0 while nothing is on offer.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Fifo(wiring.Component):
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
-    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=()):
+    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=None):
         if depth < 4:
             raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
@@ -96,7 +96,7 @@ class Fifo(wiring.Component):
         r_port = self._r_port
 
         writable = Signal(init=1)
-        payload = Signal(self.shape, reset_less=not self.clears)
+        payload = Signal(self.shape, reset_less=self.clears is None)
         write = Signal()
         read = Signal()
 
@@ -114,7 +114,7 @@ class Fifo(wiring.Component):
             m.d.sync += [self.o.valid.eq(self._readable), payload.eq(r_port.data)]
             if self.clears:
                 with m.If(~self._readable):
-                    m.d.sync += [payload[name].eq(0) for name in self.clears]
+                    m.d.sync += payload[self.clears].eq(0)
 
         after_head, after_tail, beyond = self._after_head, self._after_tail, self._beyond
 
@@ -136,15 +136,12 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        # One carry chain, and no choice behind it: 1, or -1, or 0 is added. Which is decided behind
-        # registers, because reading is decided late.
         wrote, took = self._wrote, self._took
-        falls = (took & ~wrote).replicate(len(self.level) - 1)
-        m.d.sync += [
-            wrote.eq(write),
-            took.eq(read),
-            self.level.eq(self.level + Cat(wrote ^ took, falls)),
-        ]
+        m.d.sync += [wrote.eq(write), took.eq(read)]
+        with m.If(wrote & ~took):
+            m.d.sync += self.level.eq(self.level + 1)
+        with m.If(took & ~wrote):
+            m.d.sync += self.level.eq(self.level - 1)
         with m.If(self.level > self.peak):
             m.d.sync += self.peak.eq(self.level)
 

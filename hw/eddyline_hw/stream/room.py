@@ -1,20 +1,12 @@
 """A queue that tells early that it is full."""
 
-from amaranth import Const, Module, Signal
+from amaranth import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.stream.fifo import Fifo
 
 __all__ = ["RoomQueue"]
-
-
-def _below(value, limit):
-    """Compare with a constant in a lookup table or two: ``<`` would become a carry chain."""
-    below = Const(0)
-    for number, bit in enumerate(value):
-        below = ~bit | below if limit >> number & 1 else ~bit & below
-    return below
 
 
 class RoomQueue(wiring.Component):
@@ -33,8 +25,8 @@ class RoomQueue(wiring.Component):
         before it is refilled after a stop.
     flight : int
         Most cycles from a look at ``room`` to the push that comes of it.
-    clears : tuple of str
-        Bits of the payload that are 0 while nothing is on offer.
+    clears : str, optional
+        A bit of the payload that is 0 while nothing is on offer.
 
     Members
     -------
@@ -60,7 +52,7 @@ class RoomQueue(wiring.Component):
         # There and back, the cycles in which the level is noticed, and those of the queue.
         return 1 << (2 * flight + cls.BEHIND + 4).bit_length()
 
-    def __init__(self, shape, *, depth=None, flight, clears=()):
+    def __init__(self, shape, *, depth=None, flight, clears=None):
         depth = depth or self.depth_for(flight)
         if depth <= self.BEHIND + flight:
             raise ValueError(
@@ -90,12 +82,11 @@ class RoomQueue(wiring.Component):
         ]
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
         # Later than the queue itself would have it, but apart from it: nothing else waits for this.
-        level, held, higher = Signal.like(self.peak), Signal.like(self.peak), Signal()
-        # The level changes by one at a time, so what comes late is never less than the peak.
-        m.d.sync += [level.eq(fifo.level), held.eq(level), higher.eq(level > self.peak)]
-        with m.If(higher):
-            m.d.sync += self.peak.eq(held)
-        m.d.sync += self.room.eq(_below(fifo.level, self.depth - self.BEHIND - self.flight))
+        level = Signal.like(self.peak)
+        m.d.sync += level.eq(fifo.level)
+        with m.If(level > self.peak):
+            m.d.sync += self.peak.eq(level)
+        m.d.sync += self.room.eq(fifo.level < self.depth - self.BEHIND - self.flight)
         with m.If(fifo.level == self.depth):
             m.d.sync += self.overrun.eq(1)
         return m

@@ -61,8 +61,8 @@ MUTANTS = [
         "queue that counts a push with a pop twice",
         Patch(
             "eddyline_hw.stream.fifo",
-            "Cat(wrote ^ took, falls)",
-            "Cat(wrote | took, falls)",
+            "with m.If(wrote & ~took):",
+            "with m.If(wrote):",
         ),
         lambda module: blocks.fifo(4, module=module),
         r"level is \d+, not \d+",
