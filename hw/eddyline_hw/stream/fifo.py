@@ -32,8 +32,8 @@ class Fifo(wiring.Component):
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
     trusting : bool
         The producer knows that there is room: ``i.ready`` is always 1, and nothing waits for it.
-    clears : str, optional
-        A bit of the payload that is 0 while nothing is on offer.
+    clears : tuple of str
+        Bits of the payload that are 0 while nothing is on offer.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Fifo(wiring.Component):
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
-    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=None):
+    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=()):
         if depth < 4:
             raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
@@ -96,7 +96,7 @@ class Fifo(wiring.Component):
         r_port = self._r_port
 
         writable = Signal(init=1)
-        payload = Signal(self.shape, reset_less=self.clears is None)
+        payload = Signal(self.shape, reset_less=not self.clears)
         write = Signal()
         read = Signal()
 
@@ -114,7 +114,7 @@ class Fifo(wiring.Component):
             m.d.sync += [self.o.valid.eq(self._readable), payload.eq(r_port.data)]
             if self.clears:
                 with m.If(~self._readable):
-                    m.d.sync += payload[self.clears].eq(0)
+                    m.d.sync += [payload[name].eq(0) for name in self.clears]
 
         after_head, after_tail, beyond = self._after_head, self._after_tail, self._beyond
 

@@ -25,8 +25,8 @@ class RoomQueue(wiring.Component):
         before it is refilled after a stop.
     flight : int
         Most cycles from a look at ``room`` to the push that comes of it.
-    clears : str, optional
-        A bit of the payload that is 0 while nothing is on offer.
+    clears : tuple of str
+        Bits of the payload that are 0 while nothing is on offer.
 
     Members
     -------
@@ -52,7 +52,7 @@ class RoomQueue(wiring.Component):
         # There and back, the cycles in which the level is noticed, and those of the queue.
         return 1 << (2 * flight + cls.BEHIND + 4).bit_length()
 
-    def __init__(self, shape, *, depth=None, flight, clears=None):
+    def __init__(self, shape, *, depth=None, flight, clears=()):
         depth = depth or self.depth_for(flight)
         if depth <= self.BEHIND + flight:
             raise ValueError(
