@@ -92,7 +92,7 @@ def test_a_gateware_simulator_may_be_the_device(spark):
         ),
         ({"on": "r.x < s.x", "units": (2, 2, 2)}, "neither a number nor rows and columns"),
         ({"on": "r.x = s.x", "units": (2, 2), "subgroups": 2}, "no subgroups"),
-        ({"on": "r.x < s.x", "device": "fpga"}, "EDDYLINE.DEVICE.*no device called 'fpga'"),
+        ({"on": "r.x < s.x", "device": "gpu"}, "EDDYLINE.DEVICE.*no device called 'gpu'"),
         ({"on": "r.x < s.x", "window": "time:9s", "time": "when"}, "no time column 'when'"),
         ({"on": "r.x < s.x", "window": "rows:9"}, "EDDYLINE.NO_TIME.*need a time column"),
         ({"on": "r.x < s.x", "units": 0}, "units=0 is not a number from 1 up"),

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "spark.md").read_text()
 
 
 def test_the_guides_example_runs(spark, tmp_path):
@@ -37,3 +38,12 @@ def test_the_guides_example_runs(spark, tmp_path):
     assert {(row.trade, row.quote) for row in found.collect()} == expected
     exec(then, names)
     assert names["per_minute"].columns == ["window", "count"]
+
+
+def test_the_readmes_example_runs(spark):
+    rows = "SELECT timestamp_seconds(id) AS ts, id / 100 AS px FROM range(20)"
+    names: dict = {"trades": spark.sql(rows), "quotes": spark.sql(rows)}
+    exec(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1], names)
+    found = {(row.r_px, row.s_px) for row in names["near"].collect()}
+    prices = [number / 100 for number in range(20)]
+    assert found == {(p, q) for p in prices for q in prices if abs(p - q) <= 0.05}
