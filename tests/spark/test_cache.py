@@ -67,4 +67,5 @@ def test_workers_keep_units_between_batches(spark, tmp_path):
     for name in (tmp_path / "metrics").glob("*.json"):
         counts.update(json.loads(name.read_text()))
     assert counts["new"] == 1
+    assert counts["hit"] >= 1
     assert counts["hit"] + counts["lost"] + counts["stale"] >= 3

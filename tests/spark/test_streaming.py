@@ -1,5 +1,7 @@
 """Streams joined on Spark: batches in any order, restarts, watermarks, other joins on top."""
 
+import json
+
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
@@ -115,11 +117,18 @@ def test_late_rows_are_left_out_of_all_results(spark, tmp_path):
     s = Rows(np.arange(3), BEGIN + np.array([0, 60, 60]) * 10**6, np.ones(3, int))
     r.write(tmp_path / "r", 4)
     s.write(tmp_path / "s", 3)
-    joined = stream_join(
-        *both(spark, tmp_path), "r.x = s.x", window="time:5s", time="t", select=IDS
-    )
+    spark.conf.set("spark.eddyline.metrics", str(tmp_path / "metrics"))
+    try:
+        joined = stream_join(
+            *both(spark, tmp_path), "abs(r.x - s.x) <= 0", window="time:5s", time="t", select=IDS,
+            units=2,
+        )  # fmt: skip
+    finally:
+        spark.conf.unset("spark.eddyline.metrics")
     # The third row of R comes when the watermark is at 55 seconds.
     assert finished(joined, tmp_path / "out") == [(0, 0), (1, 1), (1, 2), (3, 1), (3, 2)]
+    told = [json.loads(name.read_text()) for name in (tmp_path / "metrics").glob("*.json")]
+    assert sum(counts.get("late_rows", 0) for counts in told) == 1  # though both units saw it
 
 
 def test_windows_of_rows_wait_for_the_watermark(spark, folders):

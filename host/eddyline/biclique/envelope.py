@@ -1,10 +1,16 @@
 """Rows on their way between processes: Arrow batches as bytes, one behind the other."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["pack", "unpack", "unpack_all"]
+from eddyline.rowstore import empty
+
+__all__ = ["Payloads", "opened", "pack", "unpack", "unpack_all"]
+
+# By side, and by whether the unit stores what is in them.
+Payloads = Mapping[tuple[str, bool], Iterable[bytes]]
 
 
 def pack(rows: pa.RecordBatch) -> bytes:
@@ -31,5 +37,12 @@ def unpack_all(payloads: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_pylist([], schema=schema)
+        return empty(schema)
     return pa.concat_batches(batches)
+
+
+def opened(payloads: Payloads, side: str, schema: pa.Schema) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Return the rows of a side that were sent to a unit, and which of them it stores."""
+    own, shown = (unpack_all(payloads.get((side, stores), ()), schema) for stores in (True, False))
+    stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
+    return (pa.concat_batches([own, shown]) if shown.num_rows else own), stores

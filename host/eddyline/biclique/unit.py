@@ -26,7 +26,7 @@ from eddyline.encode import SideEncoder
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.results import needed_columns, result_batch, result_schema
-from eddyline.rowstore import RowStore
+from eddyline.rowstore import RowStore, empty
 from eddyline.times import times_of
 
 __all__ = ["RESULT_ROWS", "Sent", "Unit", "sent_columns"]
@@ -336,4 +336,4 @@ def _chunked(table: pa.Table) -> pa.Table:
     """Return a table whose columns have a chunk even if it has no rows."""
     if len(table) and all(column.num_chunks for column in table.columns):
         return table
-    return pa.Table.from_batches([pa.RecordBatch.from_pylist([], schema=table.schema)])
+    return pa.Table.from_batches([empty(table.schema)])

@@ -13,7 +13,7 @@ from eddyline.io.source import Source
 from eddyline.query import Query
 from eddyline.query.window import parse_window
 
-__all__ = ["add_query_arguments", "query_of", "sources_of"]
+__all__ = ["add_query_arguments", "query_of", "query_options", "sources_of"]
 
 TYPES = {
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
@@ -89,20 +89,21 @@ def sources_of(args: argparse.Namespace) -> tuple[list[Source], list[Source]]:
 
 
 def query_of(args: argparse.Namespace, r: list[Source], s: list[Source]) -> Query:
-    windows = tuple(parse_window(one or args.window) for one in (args.window_r, args.window_s))
+    return make_query(common_schema(r, "r"), common_schema(s, "s"), args.on, **query_options(args))
+
+
+def query_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the options say beside the predicate, as keywords."""
     time: Any = args.time
     if time and "," in time:
         time = tuple(part.strip() for part in time.split(",", 1))
-    return make_query(
-        common_schema(r, "r"),
-        common_schema(s, "s"),
-        args.on,
-        window=windows,
-        time=time,
-        lateness=args.lateness,
-        order=args.order,
-        select=args.select,
-    )
+    return {
+        "window": tuple(parse_window(w or args.window) for w in (args.window_r, args.window_s)),
+        "time": time,
+        "lateness": args.lateness,
+        "order": args.order,
+        "select": args.select,
+    }
 
 
 def _types(text: str) -> dict[str, dict[str, pa.DataType]]:

@@ -14,12 +14,11 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eddyline.cli.progress import Line, Notice, grouped
-from eddyline.cli.query import add_query_arguments
+from eddyline.cli.query import add_query_arguments, query_options
 from eddyline.errors import DataError, MachineError, QueryError
-from eddyline.query.window import parse_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,13 +66,8 @@ def run(args: argparse.Namespace) -> int:
     notice.clear()
     try:
         r, s = (_read(spark, name, stream=args.stream) for name in (args.r_file, args.s_file))
-        windows = [parse_window(one or args.window) for one in (args.window_r, args.window_s)]
-        when: Any = args.time
-        if when and "," in when:
-            when = tuple(part.strip() for part in when.split(",", 1))
         joined = stream_join(
-            r, s, args.on, window=tuple(windows), time=when, lateness=args.lateness,
-            order=args.order, select=args.select, device=args.device, units=args.units,
+            r, s, args.on, **query_options(args), device=args.device, units=args.units,
             subgroups=args.subgroups,
         )  # fmt: skip
         began = time.perf_counter()

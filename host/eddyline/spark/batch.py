@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from eddyline.biclique.envelope import unpack_all
+from eddyline.biclique.envelope import Payloads, opened
 from eddyline.biclique.unit import Sent
 from eddyline.results import result_schema
 from eddyline.spark.request import Request
@@ -37,9 +37,7 @@ def joined_batch(sent: DataFrame, request: Request) -> DataFrame:
     return sent.groupBy("unit").applyInArrow(join_unit, spark_schema(schema))
 
 
-def _results(
-    request: Request, payloads: dict[tuple[str, bool], list[bytes]]
-) -> Iterator[pa.RecordBatch]:
+def _results(request: Request, payloads: Payloads) -> Iterator[pa.RecordBatch]:
     sides = [_Ordered(request, side, payloads) for side in "rs"]
     unit = request.unit()
     try:
@@ -68,11 +66,9 @@ def _up_to(cut: int, sides: "list[_Ordered]", places: list[int]) -> list[Sent]:
 class _Ordered:
     """The rows of one side in order of time, and which of them this unit stores."""
 
-    def __init__(self, request: Request, side: str, payloads: dict[tuple[str, bool], list[bytes]]):
+    def __init__(self, request: Request, side: str, payloads: Payloads):
         schema = columns_sent(request, side)
-        own, shown = (unpack_all(payloads.get((side, s), []), schema) for s in (True, False))
-        rows = pa.concat_batches([own, shown]) if shown.num_rows else own
-        stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
+        rows, stores = opened(payloads, side, schema)
         self.times = np.zeros(rows.num_rows, np.int64)
         if request.query.time:
             self.times = times_of(request.query, side, rows, lambda row: f"table {side}, row {row}")

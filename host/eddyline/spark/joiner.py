@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from eddyline.biclique.envelope import pack, unpack_all
+from eddyline.biclique.envelope import opened, pack
 from eddyline.biclique.unit import Sent, Unit
 from eddyline.clock import EARLIEST
 from eddyline.errors import DeviceError
@@ -102,29 +102,21 @@ class Joiner(StatefulProcessor):
             payloads[row.side, row.stores].append(bytes(row.payload))
         arrived, late = {}, 0
         for side in SIDES:
-            own, shown = (
-                unpack_all(payloads[side, stores], self._schemas[side]) for stores in (True, False)
-            )
-            own, gone = self._in_time(side, own, watermark)
-            shown, _ = self._in_time(side, shown, watermark)
-            if self._request.routing.first(side, unit):
-                late += gone
-                cache.counts[self._request.token]["late_rows"] += gone
-            stores = np.repeat([True, False], [own.num_rows, shown.num_rows])
-            both = pa.concat_batches([own, shown]) if shown.num_rows else own
-            arrived[side] = Sent(both, stores if self._request.routing.shares > 1 else None)
+            sent, stores = opened(payloads, side, self._schemas[side])
+            fresh = self._in_time(side, sent, watermark)
+            if not fresh.all():
+                if self._request.routing.first(side, unit):
+                    late += int((stores & ~fresh).sum())
+                sent, stores = sent.filter(pa.array(fresh)), stores[fresh]
+            arrived[side] = Sent(sent, stores if self._request.routing.shares > 1 else None)
+        cache.counts[self._request.token]["late_rows"] += late
         return arrived, late
 
-    def _in_time(
-        self, side: str, rows: pa.RecordBatch, watermark: int
-    ) -> tuple[pa.RecordBatch, int]:
-        if not self._request.timed or not rows.num_rows:
-            return rows, 0
-        # As Spark has it: a row at the watermark is late.
-        fresh = self._times(side, rows) > watermark
-        if fresh.all():
-            return rows, 0
-        return rows.filter(pa.array(fresh)), int((~fresh).sum())
+    def _in_time(self, side: str, rows: pa.RecordBatch, watermark: int) -> np.ndarray:
+        """Say which rows are not late. As Spark has it, a row at the watermark is."""
+        if not self._request.timed:
+            return np.ones(rows.num_rows, bool)
+        return self._times(side, rows) > watermark
 
     def _released(self, watermark: int) -> dict[str, Sent]:
         """Return the waiting rows that nothing can come before any more, in their order."""

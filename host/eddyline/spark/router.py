@@ -15,7 +15,7 @@ from eddyline.rowstore import concatenated
 from eddyline.spark.request import Request
 from eddyline.spark.schemas import conformed
 
-__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "routed"]
+__all__ = ["ENVELOPE", "SPREAD", "column", "columns_sent", "routed"]
 
 ENVELOPE = "unit int, side string, stores boolean, payload binary"
 ENVELOPE_ARROW = pa.schema(
@@ -42,9 +42,9 @@ def columns_sent(request: Request, side: str) -> pa.Schema:
 def routed(frame: DataFrame, request: Request, side: str) -> DataFrame:
     """Return the rows of a side as envelopes, a few per unit and partition."""
     names = sent_columns(request.query, side)
-    hashed = [_column(name) for name in names if not _unhashable(frame.schema[name].dataType)]
+    hashed = [column(name) for name in names if not _unhashable(frame.schema[name].dataType)]
     spread = (F.xxhash64(*hashed) if hashed else F.lit(0)).alias(SPREAD)
-    sent = frame.select(*(_column(name) for name in names), spread)
+    sent = frame.select(*(column(name) for name in names), spread)
     return sent.mapInArrow(_packer(request, side), ENVELOPE)
 
 
@@ -90,7 +90,8 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield concatenated(waiting)
 
 
-def _column(name: str) -> "F.Column":
+def column(name: str) -> "F.Column":
+    """Return a column by its name, whatever characters that has."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 

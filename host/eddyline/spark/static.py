@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame
 from eddyline.biclique.envelope import pack, unpack_all
 from eddyline.biclique.unit import Sent, Unit, sent_columns
 from eddyline.results import result_schema
+from eddyline.rowstore import empty
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError
 from eddyline.spark.request import Request
-from eddyline.spark.router import _column
+from eddyline.spark.router import column
 from eddyline.spark.schemas import conformed, spark_schema
 
 __all__ = ["joined_static"]
@@ -31,7 +32,7 @@ def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     """
     side, stream, table = ("r", r, s) if r.isStreaming else ("s", s, r)
     other = "s" if side == "r" else "r"
-    held = table.select(*(_column(name) for name in sent_columns(request.query, other))).toArrow()
+    held = table.select(*(column(name) for name in sent_columns(request.query, other))).toArrow()
     most = settings.number(r.sparkSession, "staticBytes", MOST)
     if held.nbytes > most:
         raise StreamJoinError(
@@ -40,9 +41,8 @@ def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
             "read it as a stream, select fewer columns, or raise spark.eddyline.staticBytes",
         )
     rows = held.combine_chunks().to_batches()
-    empty = pa.RecordBatch.from_pylist([], schema=held.schema)
-    meets = _Meets(request, side, pack(rows[0] if rows else empty))
-    needed = [_column(name) for name in sent_columns(request.query, side)]
+    meets = _Meets(request, side, pack(rows[0] if rows else empty(held.schema)))
+    needed = [column(name) for name in sent_columns(request.query, side)]
     schema = spark_schema(result_schema(request.query))
     return stream.select(*needed).mapInArrow(meets.function(), schema)
 
@@ -70,16 +70,15 @@ class _Meets:
         mine = pa.schema(
             [query.schema(self._side).field(n) for n in sent_columns(query, self._side)]
         )
-        nothing = pa.RecordBatch.from_pylist([], schema=mine)
         # Rows of the stream are shown and not stored, as if another unit had them.
         unit = Unit(query, self._request.device, units=2)
         try:
-            r, s = (nothing, self._rows) if self._side == "r" else (self._rows, nothing)
+            r, s = (empty(mine), self._rows) if self._side == "r" else (self._rows, empty(mine))
             unit.load(r, s)
-            empty = Sent(self._rows.slice(0, 0), np.empty(0, bool))
+            none = Sent(self._rows.slice(0, 0), np.empty(0, bool))
             for batch in batches:
                 shown = Sent(conformed(batch, mine), np.zeros(batch.num_rows, bool))
-                r_sent, s_sent = (shown, empty) if self._side == "r" else (empty, shown)
+                r_sent, s_sent = (shown, none) if self._side == "r" else (none, shown)
                 yield from unit.join(r_sent, s_sent)
         finally:
             unit.close()
