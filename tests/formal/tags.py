@@ -58,7 +58,7 @@ def places(m, queue):
         Assert(queue._after_tail == (queue._tail + 1) % depth),
         Assert(queue._beyond == (queue._tail + 2) % depth),
         Assert(queue._readable == (stored != 0)),
-        Assert(queue.level + queue._wrote - queue._took == stored),
+        Assert(queue.level + queue.wrote - queue.took == stored),
         Assert(queue.level < depth),
         Assert(queue.peak < depth),
     ]
@@ -68,8 +68,7 @@ def places(m, queue):
             Assert(~queue.i.ready | (stored != depth - 1)),
             Assert(queue.i.ready | (stored >= depth - 3)),
         ]
-    if queue.clears:
-        m.d.comb += Assert(queue.o.valid | ~queue.o.payload[queue.clears])
+    m.d.comb += [Assert(queue.o.valid | ~queue.o.payload[bit]) for bit in queue.clears]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")

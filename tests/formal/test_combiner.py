@@ -27,9 +27,10 @@ def claim(monkeypatch, module=combiner, *, fair=True):
     dut = module.Combiner(None)
     m, free = bench(dut)
     for port, name in [(dut.i[0], "r"), (dut.i[1], "s")]:
-        offer(m, port, name, clears=("star", "final"))
-        m.d.comb += Assume(port.payload.star | ~port.payload.final)
-        m.d.comb += Assume(port.ahead.star | ~port.ahead.final)
+        offer(m, port, name, clears=("star", "result", "final"))
+        for is_there, item in ((port.valid, port.payload), (port.coming, port.ahead)):
+            m.d.comb += Assume(item.star | ~item.final)
+            m.d.comb += Assume(~is_there | (item.result == ~item.star))
     offer(m, dut.records, "records")
 
     record = dut.records.payload

@@ -33,8 +33,8 @@ class Combiner(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(2)``
-        Results of R arrivals, of S arrivals; without a star or ``final`` while nothing is on offer,
-        and without ``final`` if it is no star.
+        Results of R arrivals, of S arrivals; without ``star``, ``result`` and ``final`` while
+        nothing is on offer, and without ``final`` if it is no star.
     pairs : ``In(pair_layout(plan, carried)).array(2)``
         What belongs to the items on offer two cycles ago.
     records : ``In(foretold(record_layout()))``
@@ -83,7 +83,7 @@ class Combiner(wiring.Component):
             m.d.comb += [
                 passes[side].eq(serving & ~record.both & (record.side == side)),
                 stars[side].eq(port.ahead.star),
-                heads[side].eq(port.coming & ~port.ahead.star),
+                heads[side].eq(port.ahead.result),
                 star_goes[side].eq(stars[side] & room),
                 head_goes[side].eq(heads[side] & room),
                 finals[side].eq(port.ahead.final),

@@ -95,6 +95,8 @@ def item_layout():
 
     ``side``
         The side of the arrival that was compared.
+    ``result``
+        It is no star. Where a queue clears both, nobody has to ask whether something is on offer.
     ``star``, ``final``, ``sync``
         A star that is ``final`` closes an arrival (or group of them), whose id it carries; one
         with ``sync`` answers a star that went in. Any other closes a part of an arrival's pairs.
@@ -102,7 +104,9 @@ def item_layout():
         As in a packet; ``ordered`` is a punctuation's ``inner``.
     """
     return data.StructLayout(
-        {"star": 1, "sync": 1, "final": 1, "side": 1, "both": 1, "ordered": 1, "hidden": 1}
+        dict.fromkeys(
+            ("star", "result", "sync", "final", "side", "both", "ordered", "hidden"), 1
+        )
     )
 
 

@@ -45,6 +45,12 @@ class Fifo(wiring.Component):
         Payloads behind the one on offer, a cycle late; ``depth`` if trust was betrayed.
     peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
+
+    Attributes
+    ----------
+    wrote, took : Signal
+        In the last cycle something went into the memory, or out of it: what ``level`` does not know
+        yet.
     """
 
     def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=()):
@@ -85,8 +91,8 @@ class Fifo(wiring.Component):
         self._after_tail = Signal(range(depth), init=1)
         self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
-        self._wrote = Signal(name="wrote")  # in the last cycle: what `level` does not know yet
-        self._took = Signal(name="took")
+        self.wrote = Signal(name="wrote")
+        self.took = Signal(name="took")
 
     def elaborate(self, platform):
         m = Module()
@@ -136,7 +142,7 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        wrote, took = self._wrote, self._took
+        wrote, took = self.wrote, self.took
         m.d.sync += [wrote.eq(write), took.eq(read)]
         with m.If(wrote & ~took):
             m.d.sync += self.level.eq(self.level + 1)

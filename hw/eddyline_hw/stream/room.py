@@ -1,12 +1,20 @@
 """A queue that tells early that it is full."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.stream.fifo import Fifo
 
 __all__ = ["RoomQueue"]
+
+
+def _below(value, limit):
+    """Compare with a constant in a lookup table or two: ``<`` would become a carry chain."""
+    below = Const(0)
+    for number, bit in enumerate(value):
+        below = ~bit | below if limit >> number & 1 else ~bit & below
+    return below
 
 
 class RoomQueue(wiring.Component):
@@ -72,6 +80,7 @@ class RoomQueue(wiring.Component):
                 "overrun": Out(1),
             }
         )
+        self._level = Signal.like(self._fifo.level)  # here, so that a proof can speak of it
 
     def elaborate(self, platform):
         m = Module()
@@ -81,12 +90,18 @@ class RoomQueue(wiring.Component):
             fifo.i.payload.eq(self.payload),
         ]
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
-        # Later than the queue itself would have it, but apart from it: nothing else waits for this.
-        level = Signal.like(self.peak)
-        m.d.sync += level.eq(fifo.level)
-        with m.If(level > self.peak):
-            m.d.sync += self.peak.eq(level)
-        m.d.sync += self.room.eq(fifo.level < self.depth - self.BEHIND - self.flight)
-        with m.If(fifo.level == self.depth):
+        # The queue's own level, by one carry chain with no choice behind it: 1, or -1, or 0 is
+        # added, which is decided behind registers.
+        level = self._level
+        falls = (fifo.took & ~fifo.wrote).replicate(len(level) - 1)
+        m.d.sync += level.eq(level + Cat(fifo.wrote ^ fifo.took, falls))
+        m.d.sync += self.room.eq(_below(level, self.depth - self.BEHIND - self.flight))
+        with m.If(level == self.depth):
             m.d.sync += self.overrun.eq(1)
+        # Later, but apart from the rest. The level changes by one at a time, so what comes late is
+        # never less than the peak.
+        seen, held, higher = Signal.like(self.peak), Signal.like(self.peak), Signal()
+        m.d.sync += [seen.eq(level), held.eq(seen), higher.eq(seen > self.peak)]
+        with m.If(higher):
+            m.d.sync += self.peak.eq(held)
         return m
