@@ -1,6 +1,6 @@
 """What stands around a part of SplitJoin inside the operator, with plain streams outside."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -134,7 +134,12 @@ class Combined(wiring.Component):
             wiring.connect(m, queue.o, combiner.i[number])
             m.d.comb += combiner.pairs[number].eq(queue.follows)
         m.submodules.records = records = Preview(record_layout())
-        wiring.connect(m, wiring.flipped(self.records), records.i)
+        shown = Value.cast(self.records.payload) & self.records.valid.replicate(3)
+        m.d.comb += [
+            records.i.valid.eq(self.records.valid),
+            records.i.payload.eq(shown),
+            self.records.ready.eq(records.i.ready),
+        ]
         wiring.connect(m, records.o, combiner.records)
 
         m.submodules.exit = leaving = RoomQueue(self.o.p.shape(), flight=Combiner.flight)

@@ -104,9 +104,7 @@ def item_layout():
         As in a packet; ``ordered`` is a punctuation's ``inner``.
     """
     return data.StructLayout(
-        dict.fromkeys(
-            ("star", "result", "sync", "final", "side", "both", "ordered", "hidden"), 1
-        )
+        dict.fromkeys(("star", "result", "sync", "final", "side", "both", "ordered", "hidden"), 1)
     )
 
 
@@ -128,8 +126,9 @@ def joined_layout(plan, carried=()):
 
 
 def record_layout():
-    """Return how the combiner goes on: with the stream of one side until a final star, or ``both``.
+    """Return how the combiner goes on: with the stream of ``r`` or of ``s`` until a final star.
 
-    With ``both`` the streams are merged until either shows a star.
+    With ``both`` instead, the streams are merged until either shows a star. One of the three is
+    set; none, while nothing is on offer.
     """
-    return data.StructLayout({"both": 1, "side": 1})
+    return data.StructLayout({"both": 1, "r": 1, "s": 1})

@@ -34,8 +34,9 @@ class PunctuatedMerger(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(ways)``
-        Inputs, with neither ``star`` nor ``result`` while nothing is on offer. At most one is taken per cycle, or all of
-        them if all show a star. Stars that are taken together are alike, or have no flag set.
+        Inputs, with neither ``star`` nor ``result`` while nothing is on offer. At most one is taken
+        per cycle, or all of them if all show a star. Stars that are taken together are alike, or
+        have no flag set.
     leader : ``In(ways)``
         The input that ``taken`` names for a star; one-hot.
     room : ``In(1)``

@@ -30,8 +30,6 @@ class Fifo(wiring.Component):
         no enable waits for ``i.valid``. The output register makes up for it.
     memory : str
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
-    trusting : bool
-        The producer knows that there is room: ``i.ready`` is always 1, and nothing waits for it.
     clears : tuple of str
         Bits of the payload that are 0 while nothing is on offer.
 
@@ -41,19 +39,13 @@ class Fifo(wiring.Component):
         Payloads to store. Stalls while the memory is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
-    level : ``Out(range(depth + trusting))``
-        Payloads behind the one on offer, a cycle late; ``depth`` if trust was betrayed.
+    level : ``Out(range(depth))``
+        Payloads behind the one on offer, a cycle late.
     peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
-
-    Attributes
-    ----------
-    wrote, took : Signal
-        In the last cycle something went into the memory, or out of it: what ``level`` does not know
-        yet.
     """
 
-    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=()):
+    def __init__(self, shape, *, depth, memory="lutram", clears=()):
         if depth < 4:
             raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
@@ -61,13 +53,12 @@ class Fifo(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.memory = memory
-        self.trusting = trusting
         self.clears = clears
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + trusting)),
+                "level": Out(range(depth)),
                 "peak": Out(range(depth)),
             }
         )
@@ -91,8 +82,8 @@ class Fifo(wiring.Component):
         self._after_tail = Signal(range(depth), init=1)
         self._beyond = Signal(range(depth), init=2)
         self._readable = Signal()  # the memory is not empty
-        self.wrote = Signal(name="wrote")
-        self.took = Signal(name="took")
+        self._wrote = Signal(name="wrote")  # in the last cycle: what `level` does not know yet
+        self._took = Signal(name="took")
 
     def elaborate(self, platform):
         m = Module()
@@ -107,7 +98,7 @@ class Fifo(wiring.Component):
         read = Signal()
 
         m.d.comb += [
-            self.i.ready.eq(1 if self.trusting else writable),
+            self.i.ready.eq(writable),
             self.o.payload.eq(payload),
             write.eq(self.i.valid & self.i.ready),
             read.eq(self._readable & (~self.o.valid | self.o.ready)),
@@ -142,7 +133,7 @@ class Fifo(wiring.Component):
             writable.eq((after_tail != self._head) & (beyond != self._head)),
         ]
 
-        wrote, took = self.wrote, self.took
+        wrote, took = self._wrote, self._took
         m.d.sync += [wrote.eq(write), took.eq(read)]
         with m.If(wrote & ~took):
             m.d.sync += self.level.eq(self.level + 1)
