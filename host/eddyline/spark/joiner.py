@@ -17,13 +17,13 @@ from eddyline.spark import cache
 from eddyline.spark.chain import Chain
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
+from eddyline.spark.timers import come_back
 from eddyline.times import times_of
 
 __all__ = ["JOINED", "Joiner"]
 
-JOINED = "payload binary"
+JOINED = "payload binary, late string"  # results, or late rows of a side
 SIDES = ("r", "s")
-FOREVER = 2**62  # milliseconds
 
 
 class Joiner(StatefulProcessor):
@@ -46,8 +46,11 @@ class Joiner(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
         late = self._open()
-        arrived, later = self._arrived(int(key[0]), rows, watermark)
-        late += later
+        arrived, too_late = self._arrived(int(key[0]), rows, watermark)
+        late += sum(one.num_rows for one in too_late.values())
+        if self._request.late:
+            for side, one in too_late.items():
+                yield Row(payload=pack(one), late=side)
         if self._request.sequenced:
             for side in SIDES:
                 rows_, times = arrived[side].rows, self._times(side, arrived[side].rows)
@@ -93,23 +96,24 @@ class Joiner(StatefulProcessor):
 
     def _arrived(
         self, unit: int, rows: Iterable[Any], watermark: int
-    ) -> tuple[dict[str, Sent], int]:
-        """Return what was sent, without what came too late, and how many rows of our own did."""
+    ) -> tuple[dict[str, Sent], dict[str, pa.RecordBatch]]:
+        """Return what was sent, without what came too late, and what of our own did."""
         payloads: dict[tuple[str, bool], list[bytes]] = {
             (side, stores): [] for side in SIDES for stores in (True, False)
         }
         for row in rows:
             payloads[row.side, row.stores].append(bytes(row.payload))
-        arrived, late = {}, 0
+        arrived, late = {}, {}
         for side in SIDES:
             sent, stores = opened(payloads, side, self._schemas[side])
             fresh = self._in_time(side, sent, watermark)
             if not fresh.all():
-                if self._request.routing.first(side, unit):
-                    late += int((stores & ~fresh).sum())
+                own = stores & ~fresh
+                if own.any() and self._request.routing.first(side, unit):
+                    late[side] = sent.filter(pa.array(own))
+                    cache.counts[self._request.token]["late_rows"] += late[side].num_rows
                 sent, stores = sent.filter(pa.array(fresh)), stores[fresh]
             arrived[side] = Sent(sent, stores if self._request.routing.shares > 1 else None)
-        cache.counts[self._request.token]["late_rows"] += late
         return arrived, late
 
     def _in_time(self, side: str, rows: pa.RecordBatch, watermark: int) -> np.ndarray:
@@ -137,7 +141,7 @@ class Joiner(StatefulProcessor):
         place = (request.token, int(key[0]))
         unit, results = self._met(place, arrived)
         for batch in results:
-            yield Row(payload=pack(batch))
+            yield Row(payload=pack(batch), late=None)
         for side in SIDES:
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
@@ -184,23 +188,13 @@ class Joiner(StatefulProcessor):
             return
         due = [chain.oldest for chain in self._waiting.values()]
         due += [self._stored[side].expiry(self._windows[side]) for side in SIDES]
-        known = [when for when in due if when is not None]
-        # The first millisecond that is later, as timers and watermarks count in those.
-        wanted = {min(self._milliseconds(min(known)) + 1, FOREVER)} if known else set()
-        there = set(self._handle.listTimers())
-        for old in there - wanted:
-            self._handle.deleteTimer(old)
-        for new in wanted - there:
-            self._handle.registerTimer(new)
+        come_back(self._handle, due, self._request.query.tick)
 
     def _watermark(self, timers: Any) -> int:
         """Return the watermark in ticks of the join's clock."""
         if not self._request.timed:
             return EARLIEST
         return timers.getCurrentWatermarkInMs() * 10**6 // self._request.query.tick
-
-    def _milliseconds(self, ticks: int) -> int:
-        return ticks * self._request.query.tick // 10**6
 
     def _times(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
         query = self._request.query
