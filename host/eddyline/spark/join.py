@@ -16,6 +16,7 @@ from eddyline.spark.joiner import JOINED, Joiner
 from eddyline.spark.late import late_results, marked, require_lateness, with_mark, without_late
 from eddyline.spark.request import Request, make_request, with_lateness
 from eddyline.spark.router import routed
+from eddyline.spark.scaling import WATCHED, Scaling, require_scalable, watched
 from eddyline.spark.schemas import PASSED, WATERMARK, conformed, spark_schema
 from eddyline.spark.static import joined_static
 
@@ -34,7 +35,7 @@ def stream_join(
     order: str = "none",
     select: str | None = None,
     device: str | None = None,
-    units: int | tuple[int, int] | None = None,
+    units: int | tuple[int, int] | Scaling | None = None,
     subgroups: int | None = None,
     draining: Iterable[int | tuple[int, int]] = (),
     late: str | None = None,
@@ -66,7 +67,8 @@ def stream_join(
     units : int, optional
         Parts that the stored rows are cut into, by default ``spark.eddyline.units``, or 4 if the
         predicate has an equality and 1 if not. A pair, rows and columns, joins by the join-matrix
-        instead of the biclique: a row is then stored several times.
+        instead of the biclique: a row is then stored several times. A :class:`Scaling` follows
+        the load from run to run.
     subgroups : int, optional
         Groups of units; a row is shown to all units of its group. By default as many as units if
         the predicate has an equality, else 1.
@@ -110,6 +112,11 @@ def stream_join(
                 "every row for ever",
             )
         window = "unbounded"
+    scaling = None
+    if isinstance(units, Scaling):
+        require_scalable(streaming=streaming, window=window, others=(subgroups, *draining))
+        scaling = units
+        units, draining = scaling.units, scaling.draining
     if distinct:
         select = select_with_time(select, time)
     request = make_request(
@@ -121,11 +128,15 @@ def stream_join(
     if distinct:
         with in_sparks_style("DISTINCT"):
             request = replace(request, distinct=window_of(distinct, request.query))
-    joined = _joined(r, s, request)
+    if scaling:
+        kinds = (request.query.window_r.kind, request.query.window_s.kind)
+        scaling.keeps_all = "unbounded" in kinds
+        request = replace(request, watched=True)
+    joined = _joined(r, s, request, scaling)
     return deduplicated(joined, request) if distinct else joined
 
 
-def _joined(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
+def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | None) -> DataFrame:
     if r.isStreaming != s.isStreaming:
         return joined_static(r, s, request)
     sent = routed(r, request, "r").union(routed(s, request, "s"))
@@ -134,7 +145,9 @@ def _joined(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
         return without_late(joined, request.late) if request.late else joined
     mode = "EventTime" if request.timed else "None"
     units_ = sent.groupBy("unit")
-    return unpacked(units_.transformWithState(Joiner(request), JOINED, "append", mode), request)
+    told = f"{JOINED}, {WATCHED}" if scaling else JOINED
+    joined = units_.transformWithState(Joiner(request), told, "append", mode)
+    return unpacked(watched(joined, scaling) if scaling else joined, request)
 
 
 def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame], DataFrame]:

@@ -50,7 +50,7 @@ class Joiner(StatefulProcessor):
         late += sum(one.num_rows for one in too_late.values())
         if self._request.late:
             for side, one in too_late.items():
-                yield Row(payload=pack(one), late=side)
+                yield self._row(pack(one), side)
         if self._request.sequenced:
             for side in SIDES:
                 rows_, times = arrived[side].rows, self._times(side, arrived[side].rows)
@@ -71,6 +71,7 @@ class Joiner(StatefulProcessor):
             self._stored[side].drop(self._windows[side], watermark)
         # A unit in memory will forget these rows by itself, so its mark stays good.
         self._write(self._mark, late)
+        yield from self._told(key)
 
     def close(self) -> None:
         pass
@@ -141,7 +142,7 @@ class Joiner(StatefulProcessor):
         place = (request.token, int(key[0]))
         unit, results = self._met(place, arrived)
         for batch in results:
-            yield Row(payload=pack(batch), late=None)
+            yield self._row(pack(batch))
         for side in SIDES:
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
@@ -153,6 +154,18 @@ class Joiner(StatefulProcessor):
         cache.give_back(place, mark, unit, most=request.cached_units)
         if request.metrics:
             cache.report(request.metrics, request.token)
+        yield from self._told(key)
+
+    def _told(self, key: Any) -> Iterator[Row]:
+        """Say how much the unit stores, to whoever watches."""
+        if self._request.watched:
+            stored = sum(chain.size for chain in self._stored.values())
+            yield Row(payload=None, late=None, unit=int(key[0]), stored=stored)
+
+    def _row(self, payload: bytes, late: str | None = None) -> Row:
+        if self._request.watched:
+            return Row(payload=payload, late=late, unit=None, stored=None)
+        return Row(payload=payload, late=late)
 
     def _met(
         self, place: tuple[str, int], arrived: dict[str, Sent]

@@ -41,6 +41,7 @@ class Request:
     delay: int | None  # milliseconds that both watermarks are behind at most
     late: str | None = None  # column that marks late rows among the results
     distinct: Window | None = None  # in which no two results are equal
+    watched: bool = False  # whether units tell how much they store
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
