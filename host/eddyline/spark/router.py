@@ -52,7 +52,7 @@ def _packer(
     request: Request, side: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        router = Router(request.query, side, request.routing)
+        router = Router(request.query, side, request.routing, strays=bool(request.late))
         schema = columns_sent(request, side)
         for batch in _together(batches):
             spread = batch[SPREAD].to_numpy(zero_copy_only=False)

@@ -5,9 +5,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["WATERMARK", "arrow_schema", "conformed", "spark_schema", "watermark_of"]
+__all__ = ["PASSED", "WATERMARK", "arrow_schema", "conformed", "spark_schema", "watermark_of"]
 
 WATERMARK = "spark.watermarkDelayMs"
+PASSED = "eddyline.watermarkHasPassed"  # notes that rows come when the watermark is past them
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
