@@ -52,6 +52,12 @@ class Routing:
         """Units that a row is shown to, or 2 where that differs: above 1, not all is stored."""
         return max(self.each, 2) if self.draining else self.each
 
+    @property
+    def spreads(self) -> bool:
+        """Whether it takes the hash of a row to know its unit."""
+        routings = (self, *self.draining)
+        return any(one.each > 1 or (one.columns and one.units > 1) for one in routings)
+
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
         if not self.columns:
@@ -156,10 +162,16 @@ class Router:
     routing: Routing
 
     def ways(
-        self, rows: pa.RecordBatch, spread: np.ndarray
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
     ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-        """Yield the parts that rows belong to, the places of these rows, and who is shown them."""
+        """Yield the parts that rows belong to, the places of these rows, and who is shown them.
+
+        ``spread`` are hashes of whole rows, as 64-bit integers; only some routings need them.
+        """
         formers = self.routing.draining
+        if not formers:
+            yield from self._ways(rows, spread)
+            return
         homes = [self.home(rows, spread)]
         for former in formers:
             homes.append(Router(self.query, self.side, former).home(rows, spread) // former.each)
@@ -172,11 +184,20 @@ class Router:
                     shown |= set(former.shown(self.side, group * former.each))
                 yield home, np.flatnonzero(which.reshape(-1) == number), sorted(shown)
 
-    def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
-        """Return the part that each row belongs to, or -1 if nothing can ever match it.
+    def _ways(
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        if self.routing.units == 1:
+            yield 0, np.arange(rows.num_rows), [0]
+            return
+        home = self.home(rows, spread)
+        for line in np.flatnonzero(np.bincount(home + 1)[1:]).tolist():
+            yield line, np.flatnonzero(home == line), list(self.routing.shown(self.side, line))
 
-        ``spread`` are hashes of whole rows, as 64-bit integers.
-        """
+    def home(self, rows: pa.RecordBatch, spread: np.ndarray | None) -> np.ndarray:
+        """Return the part that each row belongs to, or -1 if nothing can ever match it."""
+        if spread is None:
+            spread = np.zeros(rows.num_rows, np.int64)
         spread = _mixed(spread.astype(np.int64, copy=False).view(np.uint64))
         if not self._words:  # one subgroup
             return (spread % np.uint64(self.routing.lines(self.side))).astype(np.int64)
