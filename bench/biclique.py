@@ -18,7 +18,7 @@ from eddyline.biclique.routing import Router, Routing, make_routing
 from eddyline.biclique.unit import Sent, Unit
 from eddyline.query import Query
 
-ROWS = 1 << 18
+ROWS = 1 << 16
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int32()), ("v", pa.int64())])
 # Units and subgroups of a biclique, or rows and columns of a matrix.
 CUTS: list[tuple[int | tuple[int, int], int | None]] = [
