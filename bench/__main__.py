@@ -7,6 +7,7 @@ BENCHMARKS = [
     "nested_loop",
     "engines",
     "spark",
+    "biclique",
     "gate",
     "encode",
     "simulator",

@@ -55,6 +55,12 @@ class Routing:
         """Units that a row is shown to, or 2 where that differs: above 1, not all is stored."""
         return max(self.each, 2) if self.draining or self.ranges else self.each
 
+    @property
+    def spreads(self) -> bool:
+        """Whether it takes the hash of a row to know its unit."""
+        routings = (self, *self.draining)
+        return any(one.each > 1 or (one.columns and one.units > 1) for one in routings)
+
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
         if not self.columns:
@@ -175,10 +181,17 @@ class Router:
     strays: bool = False
 
     def ways(
-        self, rows: pa.RecordBatch, spread: np.ndarray
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
     ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-        """Yield the parts that rows belong to, the places of these rows, and who is shown them."""
-        routings = (self.routing, *self.routing.draining)
+        """Yield the parts that rows belong to, the places of these rows, and who is shown them.
+
+        ``spread`` are hashes of whole rows, as 64-bit integers; only some routings need them.
+        """
+        routing = self.routing
+        if not (routing.draining or routing.ranges or self.strays):
+            yield from self._ways(rows, spread)
+            return
+        routings = (routing, *routing.draining)
         groups = [Router(self.query, self.side, one)._groups(rows) for one in routings]
         table = [self._home(groups[0], spread)]
         for one in groups:
@@ -192,14 +205,24 @@ class Router:
                         shown.update(*(routing.group(one) for one in range(first, first + many)))
                 yield home, np.flatnonzero(which.reshape(-1) == number), sorted(shown)
 
-    def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
-        """Return the part that each row belongs to, or -1 if nothing can match it and it stays.
+    def _ways(
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        """Do the same where a row's home says all: much the cheapest."""
+        if self.routing.units == 1:
+            yield 0, np.arange(rows.num_rows), [0]
+            return
+        home = self.home(rows, spread)
+        for line in np.flatnonzero(np.bincount(home + 1)[1:]).tolist():
+            yield line, np.flatnonzero(home == line), list(self.routing.shown(self.side, line))
 
-        ``spread`` are hashes of whole rows, as 64-bit integers.
-        """
+    def home(self, rows: pa.RecordBatch, spread: np.ndarray | None) -> np.ndarray:
+        """Return the part that each row belongs to, or -1 if nothing can match it and it stays."""
         return self._home(self._groups(rows), spread)
 
-    def _home(self, groups: "_Groups", spread: np.ndarray) -> np.ndarray:
+    def _home(self, groups: "_Groups", spread: np.ndarray | None) -> np.ndarray:
+        if spread is None:
+            spread = np.zeros(len(groups.valid), np.int64)
         spread = _mixed(spread.astype(np.int64, copy=False).view(np.uint64))
         if self.routing.subgroups == 1:
             return (spread % np.uint64(self.routing.lines(self.side))).astype(np.int64)
