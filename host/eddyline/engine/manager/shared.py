@@ -53,7 +53,9 @@ class SharedArray:
         end = self.count + len(values)
         if end - self.base > len(self._values):
             self._move(end - self.kept, settled=settled)
-        self._values[self.count - self.base : end - self.base] = values
+        place = slice(self.count - self.base, end - self.base)
+        # numpy copies records one by one, and bytes all at once.
+        self._values[place].view(np.uint8)[:] = np.ascontiguousarray(values).view(np.uint8)
         self.count = end
 
     def forget(self, below: int) -> None:
@@ -71,7 +73,7 @@ class SharedArray:
         # What comes now must not be written over what somebody is reading.
         if not settled or needed > room:
             self._open(2 * needed)
-        self._values[: len(live)] = live
+        self._values[: len(live)].view(np.uint8)[:] = live.view(np.uint8)
 
     def _open(self, capacity: int) -> None:
         old, self.fd = self.fd, _segment(capacity * self.dtype.itemsize)
