@@ -156,9 +156,9 @@ class IndexedJoin:
         self._enter(self._library.eddyline_join_push, tuples, stores, written)
 
     def keys(self, tuples: Tuples) -> np.ndarray:
-        """Make keys for ``push`` of other engines that have a share of the same plan.
+        """Make keys for ``push`` of other engines that have a share of the same plan, as this has.
 
-        Only of an engine that has a share itself. They are bytes, and valid until the next call.
+        They are bytes, and valid until the next call.
         """
         r, s = (np.ascontiguousarray(one) for one in (tuples.r, tuples.s))
         place, size = ctypes.c_void_p(), ctypes.c_uint64()

@@ -11,6 +11,7 @@ import numpy as np
 
 from eddyline.device import Tuples
 from eddyline.engine.choice import choose
+from eddyline.engine.indexed import IndexedJoin, library
 from eddyline.engine.manager.collector import Collector
 from eddyline.engine.manager.crew import Crew
 from eddyline.engine.manager.ledger import Batch, Place, Status
@@ -99,17 +100,15 @@ class ManagedJoin:
             raise ValueError(f"results in {plan.order.kind} order pass the output gate: no outlet")
         self._outlet = outlet
         choice = choose(plan, engine)
-        if choice.paths is not None:
-            from eddyline.engine.indexed import IndexedJoin, library
-
+        if choice.compiled:
             library(progress)  # one process compiles it, not all of them
         self._plan = plan
         self._own = None if crew else Crew(workers)
         self._crew = crew or self._own
         self._places = [Place() for _ in range(len(self.crew))]
         each = -(-subwindows // len(self.crew))
-        self._maker = None
-        if choice.paths is not None:
+        self._maker: IndexedJoin | None = None
+        if choice.paths and choice.compiled:
             self._maker = IndexedJoin(
                 plan, choice.paths, engine=choice.engine, shares=len(self.crew)
             )
@@ -399,10 +398,8 @@ class ManagedJoin:
             if self._crew is None:
                 return
             try:
-                for number in self._crew.ended():
-                    self._dead.add(number)
-                    self._places[number].idle += 1
-                self._mend()
+                self._dead.update(self._crew.ended())
+                self._mend(patient=False)
                 self._complete()
             except Exception as error:
                 # The next call raises it: there is nobody here to hear of it.
@@ -415,10 +412,15 @@ class ManagedJoin:
         if self._watch:
             self._watch.ring()
 
-    def _mend(self) -> None:
-        """Let other workers take the places of those that have ended."""
+    def _mend(self, *, patient: bool = True) -> None:
+        """Let other workers take the places of those that have ended.
+
+        One that ends whenever it is started is left alone, unless ``patient``.
+        """
         while self._dead:
-            self._replace(self._dead.pop())
+            number = self._dead.pop()
+            if patient or self._places[number].idle < ATTEMPTS:
+                self._replace(number)
 
     def _replace(self, number: int) -> None:
         with suppress(Gone):
@@ -427,9 +429,11 @@ class ManagedJoin:
         place = self._places[number]
         again = [batch for batch in self._flight if number in batch.awaited]
         place.attempts += bool(again)
-        if place.attempts > ATTEMPTS:
+        place.idle += not again
+        if place.attempts > ATTEMPTS or place.idle > 2 * ATTEMPTS:
             self._let_go()
-            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times over the same batch")
+            what = "over the same batch" if again else "with nothing to do"
+            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times {what}")
         self._restarts += 1
         self.crew.replace(number)
         self._ring()

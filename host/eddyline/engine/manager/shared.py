@@ -53,9 +53,9 @@ class SharedArray:
         end = self.count + len(values)
         if end - self.base > len(self._values):
             self._move(end - self.kept, settled=settled)
-        place = slice(self.count - self.base, end - self.base)
         # numpy copies records one by one, and bytes all at once.
-        self._values[place].view(np.uint8)[:] = np.ascontiguousarray(values).view(np.uint8)
+        new = np.ascontiguousarray(values, self.dtype).view(np.uint8)
+        self._values[self.count - self.base : end - self.base].view(np.uint8)[:] = new
         self.count = end
 
     def forget(self, below: int) -> None:

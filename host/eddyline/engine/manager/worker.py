@@ -86,17 +86,9 @@ class Worker:
         }
         self._views = {}
         self._passed = [0, 0]
-        if choice.paths is None:
-            from eddyline.engine.nested_share import NestedLoopShare
-
-            self._engine = NestedLoopShare(query, threads=threads)
-            return
-        from eddyline.engine.indexed import IndexedJoin
-
-        self._engine = IndexedJoin(
-            query, choice.paths,
-            engine=choice.engine, threads=threads, subwindows=subwindows, shares=shares,
-        )  # fmt: skip
+        self._engine = choice.open_share(
+            query, threads=threads, subwindows=subwindows, shares=shares
+        )
 
     def outlet(self, fd: int) -> None:
         """Send results there from now on, not to the manager."""
