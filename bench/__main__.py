@@ -12,6 +12,7 @@ BENCHMARKS = [
     "simulator",
     "handshake_cycles",
     "handshake_twin",
+    "workers",
     "deaths",
     "memory",
 ]

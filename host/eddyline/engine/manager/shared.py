@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["SharedArray", "SharedView", "received", "sent"]
 
-LEAST = 1 << 16  # bytes of the smallest segment
+LEAST = 1 << 20  # bytes of the smallest segment, and of the room that is left in a new one
 
 
 class SharedArray:
@@ -72,7 +72,7 @@ class SharedArray:
         self.moves += 1
         # What comes now must not be written over what somebody is reading.
         if not settled or needed > room:
-            self._open(2 * needed)
+            self._open(3 * needed + LEAST // self.dtype.itemsize)  # so that moves are rare
         self._values[: len(live)].view(np.uint8)[:] = live.view(np.uint8)
 
     def _open(self, capacity: int) -> None:
