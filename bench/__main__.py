@@ -13,6 +13,7 @@ BENCHMARKS = [
     "simulator",
     "handshake_cycles",
     "handshake_twin",
+    "workers",
     "deaths",
     "memory",
 ]

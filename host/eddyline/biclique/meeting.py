@@ -68,18 +68,8 @@ class _Engine:
         choice = choose(plan, device.engine)
         # These look up and store in one step, arrival by arrival, unless they store a share.
         self._one_step = units == 1 and choice.engine in ("hash", "grid")
-        self._engine: ShareEngine
-        if choice.paths is None:
-            from eddyline.engine.nested_share import NestedLoopShare
-
-            self._engine = NestedLoopShare(plan, threads=device.threads)
-            return
-        from eddyline.engine.indexed import IndexedJoin
-
-        self._engine = IndexedJoin(
+        self._engine: ShareEngine = choice.open_share(
             plan,
-            choice.paths,
-            engine=choice.engine,
             threads=device.threads,
             subwindows=device.subwindows or 0,
             shares=units if units > 1 else 0,
