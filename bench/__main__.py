@@ -7,11 +7,13 @@ BENCHMARKS = [
     "nested_loop",
     "engines",
     "spark",
+    "biclique",
     "gate",
     "encode",
     "simulator",
     "handshake_cycles",
     "handshake_twin",
+    "workers",
     "deaths",
     "memory",
 ]

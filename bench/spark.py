@@ -1,12 +1,14 @@
 """Joins on Spark: offloaded against Spark's own, streams against the same plumbing without a join.
 
-All on one core, in processor time of Spark's Java and of its Python workers together. The batch
-join begins with tables in Spark's cache and ends with an Arrow table. Streams come from Parquet
-files, a file of each side per micro-batch, and end in a sink that does nothing.
+All on one core, in processor time of Spark's Java and of its Python workers together. Tables are
+Parquet files, and all pairs end in a sum of hashes, by which they are compared. Streams come from
+Parquet files, a file of each side per micro-batch, and end in a sink that does nothing; what they
+take to start and for the first micro-batch is not counted.
 """
 
+import os
+import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,71 +17,81 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.peers.participant import Job, processor_seconds
-from bench.peers.participant import measure as measured
-from bench.peers.spark_peer import Spark, one_core
-from bench.peers.workloads import Workload, band
+from bench.peers.participant import processor_seconds
+from bench.peers.spark_peer import one_core, query
+from bench.peers.workloads import band
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ROWS, WINDOW = 1 << 19, 1 << 18
-STREAM_ROWS, FILES = 200_000, 4
-# Units and subgroups of a biclique, or rows and columns of a matrix.
-CUTS: list[tuple[Any, int | None]] = [
-    (1, 1), (4, 1), (4, 2), (4, 4), (16, 1), (16, 4), (16, 16), ((2, 2), None), ((4, 4), None)
-]  # fmt: skip
+ROWS, WINDOW = 1 << 22, 1 << 20
+STREAM_ROWS, FILES = 1 << 19, 4  # the first file of a side is for warming up
+RUNS = 2
 SCHEMA = "t timestamp, k int, v long"
 
 
-class Offloaded(Spark):
-    """The same frames, joined by ``stream_join``."""
-
-    name = "stream_join"
-
-    def prepare(self, work: Workload) -> Job:
-        from eddyline.spark import stream_join
-
-        sides = self._cached(work)
-        on = " AND ".join(one.on for one in work.bands)
-        options: dict[str, Any] = {"window": f"rows:{work.window}", "time": "seq"}
-        select = "r.seq AS i, s.seq AS j"
-        return Job(
-            lambda: stream_join(*sides, on, select=select, device="cpu", **options).toArrow()
-        )
-
-
 def measure() -> Iterator[str]:
-    work = band(ROWS, WINDOW)
-    ours, theirs = measured(Offloaded(), work), measured(Spark(), work)
-    assert ours.pairs == theirs.pairs
-    yield (
-        f"{work.name}, {work.rows:,} rows a side: {work.tuples / ours.cpu_seconds / 1e6:.2f} M "
-        f"rows per CPU-second, {theirs.cpu_seconds / ours.cpu_seconds:.2f} x Spark's binned rewrite"
-    )
     with tempfile.TemporaryDirectory() as folder:
+        yield from _tables(Path(folder))
         yield from _streams(Path(folder))
-    yield from _shares()
+
+
+def _tables(folder: Path) -> Iterator[str]:
+    from eddyline.spark import stream_join
+
+    spark = one_core()
+    work = band(ROWS, WINDOW)
+    frames = []
+    for side, table in (("r", work.r), ("s", work.s)):
+        pq.write_table(table, folder / f"{side}.parquet")
+        frames.append(spark.read.parquet(str(folder / f"{side}.parquet")))
+
+    def offloaded(read_files: str = "true") -> "DataFrame":
+        spark.conf.set("spark.eddyline.readFiles", read_files)
+        return stream_join(
+            *frames, work.on, window=f"rows:{work.window}", time="seq",
+            select="r.seq AS i, s.seq AS j", device="cpu",
+        )  # fmt: skip
+
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "files": offloaded,
+        "rows": lambda: offloaded("false"),
+        "own": lambda: query(work, *frames, "broadcast"),
+    }
+    times: dict[str, float] = {}
+    for _ in range(RUNS):
+        sums = set()
+        for name, way in ways.items():
+            began = processor_seconds()
+            sums.add(way().selectExpr("count(*)", "bit_xor(xxhash64(i, j))").first())
+            times[name] = processor_seconds() - began
+        assert len(sums) == 1, f"pairs differ: {sums}"
+    for name, what in (("files", "workers read files"), ("rows", "Spark reads them")):
+        yield (
+            f"{work.name}, {work.rows:,} rows a side, {what}: "
+            f"{work.tuples / times[name] / 1e6:.2f} M rows per CPU-second, "
+            f"{times['own'] / times[name]:.2f} x Spark's binned rewrite"
+        )
 
 
 def _streams(folder: Path) -> Iterator[str]:
     from pyspark.sql import functions as F
 
+    from bench.empty import stream_join_on_nothing
+    from bench.peers.rowwise import COUNTED, Counting
     from eddyline.spark import stream_join
 
     for seed, side in enumerate("rs"):
-        _write(folder / side, seed)
+        _write(folder / f"{side}-all", seed)
     spark = one_core()
+    options: dict[str, Any] = {
+        "on": "r.k = s.k", "window": "time:5s", "time": "t", "select": "r.v AS r, s.v AS s",
+        "device": "cpu", "units": 1,
+    }  # fmt: skip
 
     def sides() -> "list[DataFrame]":
         reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         return [reader.parquet(str(folder / side)).withWatermark("t", "1 second") for side in "rs"]
-
-    def offloaded() -> "DataFrame":
-        return stream_join(
-            *sides(), "r.k = s.k", window="time:5s", time="t", select="r.v AS r, s.v AS s",
-            device="cpu", units=1,
-        )  # fmt: skip
 
     def own() -> "DataFrame":
         r, s = sides()
@@ -87,69 +99,60 @@ def _streams(folder: Path) -> Iterator[str]:
         joined = r.alias("r").join(s.alias("s"), F.expr(f"r.k = s.k AND {within}"))
         return joined.select(F.col("r.v").alias("r"), F.col("s.v").alias("s"))
 
-    def empty() -> "DataFrame":
-        return stream_join(
-            *sides(), "r.k = s.k AND r.v < 0 AND s.v < 0", window="time:0s", time="t",
-            select="r.v AS r, s.v AS s", device="cpu", units=1,
-        )  # fmt: skip
+    def rowwise() -> "DataFrame":
+        r, s = sides()
+        by_unit = r.union(s).withColumn("unit", F.lit(0)).groupBy("unit")
+        return by_unit.transformWithState(Counting(), COUNTED, "append", "None")
 
-    rows = 2 * STREAM_ROWS
-    times = {
-        name: _streamed(frame, folder / name)
-        for name, frame in (("ours", offloaded), ("own", own), ("empty", empty))
+    def shuffled() -> "DataFrame":
+        r, s = sides()
+        return r.union(s).repartition(1, "k")
+
+    ways: dict[str, Callable[[], DataFrame]] = {
+        "ours": lambda: stream_join(*sides(), **options),
+        "own": own,
+        "empty": lambda: stream_join_on_nothing(*sides(), **options),
+        "rowwise": rowwise,
+        "shuffled": shuffled,
     }
+    rows = 2 * STREAM_ROWS * (FILES - 1) // FILES
+    for _ in range(RUNS):
+        times = {name: _streamed(way, folder) for name, way in ways.items()}
+    rates = {name: rows / seconds / 1e6 for name, seconds in times.items()}
     yield (
-        f"streaming equality, {rows:,} rows in {FILES} micro-batches: "
-        f"{rows / times['ours'] / 1e6:.2f} M rows per CPU-second, "
-        f"{times['own'] / times['ours']:.2f} x Spark's own join"
+        f"streaming equality, {rows:,} rows in {FILES - 1} micro-batches: {rates['ours']:.2f} M "
+        f"rows per CPU-second, {rates['ours'] / rates['own']:.2f} x Spark's own join"
     )
-    yield f"  {times['empty'] / times['ours']:.0%} of the same plumbing with hardly a pair to find"
+    yield f"  {rates['ours'] / rates['empty']:.0%} of the same plumbing with an empty device"
+    yield (
+        f"  with the empty device {rates['empty']:.2f} M rows per CPU-second: "
+        f"{rates['empty'] / rates['rowwise']:.1f} x transformWithState row by row, "
+        f"{rates['empty'] / rates['shuffled']:.0%} of a shuffle of the same rows in Java alone"
+    )
 
 
 def _streamed(frame: "Callable[[], DataFrame]", folder: Path) -> float:
-    """Return the processor time of the second of two runs."""
-    for number in range(2):
-        writer = frame().writeStream.format("noop").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(folder / str(number)))
-        began = processor_seconds()
-        writer.start().awaitTermination()
-        taken = processor_seconds() - began
-        time.sleep(0.2)
+    """Return the processor time of all micro-batches but the first."""
+    for side in "rs":
+        shutil.rmtree(folder / side, ignore_errors=True)
+        (folder / side).mkdir()
+    _arrive(folder, 0, 1)
+    writer = frame().writeStream.format("noop")
+    running = writer.option("checkpointLocation", tempfile.mkdtemp(dir=folder)).start()
+    running.processAllAvailable()
+    began = processor_seconds()
+    _arrive(folder, 1, FILES)
+    running.processAllAvailable()
+    taken = processor_seconds() - began
+    running.stop()
     return taken
 
 
-def _shares() -> Iterator[str]:
-    """Give the stored and sent bytes of both models (BiStream, figures 6, 10 and 11)."""
-    from pyspark.sql import functions as F
-
-    from eddyline.spark.request import make_request
-    from eddyline.spark.router import routed
-
-    spark = one_core()
-    tables = [
-        spark.range(100_000).selectExpr("CAST(id AS INT) AS k", f"id * {n} AS v") for n in (3, 5)
-    ]
-    plain = None
-    for units, subgroups in CUTS:
-        request = make_request(
-            spark, *tables, "r.k = s.k", window="unbounded", time=None, order="none", select=None,
-            device="cpu", units=units, subgroups=subgroups, streaming=False,
-        )  # fmt: skip
-        sent = routed(tables[0], request, "r").union(routed(tables[1], request, "s"))
-        size = F.length("payload")
-        by_unit = sent.groupBy("unit").agg(
-            F.sum(F.when(F.col("stores"), size).otherwise(0)).alias("stored"),
-            F.sum(size).alias("sent"),
-        )
-        found = by_unit.agg(F.max("stored"), F.sum("stored"), F.sum("sent")).first()
-        plain = plain or found[1]
-        model = "matrix" if isinstance(units, tuple) else "biclique"
-        number = units[0] * units[1] if isinstance(units, tuple) else units
-        yield (
-            f"{model}, {number} units, {subgroups or '-'} subgroups: largest unit stores "
-            f"{found[0] / plain:.3f} of the input, all {found[1] / plain:.2f}, "
-            f"{found[2] / plain:.2f} are sent"
-        )
+def _arrive(folder: Path, first: int, end: int) -> None:
+    for side in "rs":
+        for number in range(first, end):
+            name = f"{number}.parquet"
+            os.link(folder / f"{side}-all" / name, folder / side / name)
 
 
 def _write(folder: Path, seed: int) -> None:
@@ -166,4 +169,4 @@ def _write(folder: Path, seed: int) -> None:
     for number in range(FILES):
         part = STREAM_ROWS // FILES
         pq.write_table(table.slice(number * part, part), folder / f"{number}.parquet")
-        time.sleep(0.01)  # files are read in the order of their age
+        os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)  # files are read by age

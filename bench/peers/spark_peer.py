@@ -7,8 +7,10 @@ What the key lets through is filtered by the predicate and by the window.
 
 import contextlib
 import io
+import os
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.peers.participant import Job
@@ -17,7 +19,7 @@ from bench.peers.workloads import Band, Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Spark", "one_core"]
+__all__ = ["Spark", "one_core", "query"]
 
 FOLD = 1 << 20  # more than any column but the first has bins
 
@@ -131,6 +133,8 @@ def one_core() -> Any:
     """Return a session on one core."""
     from eddyline.spark import session
 
+    # Workers import what is defined here.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     settings = {
         "spark.driver.memory": "6g",
         "spark.driver.maxResultSize": "0",

@@ -69,6 +69,7 @@ class SideEncoder:
         if not batch.num_rows:
             return records
         columns = _Columns(batch)
+        always = 0  # bits of the words that all rows have
         for i, recipe in enumerate(self.recipes.words):
             words, valid = self._words(recipe, columns, first, records["time"])
             if not self.layout.words[i].optional and not valid.all():
@@ -76,11 +77,16 @@ class SideEncoder:
                     f"column {self._side}.{recipe.term.column} is declared to have no NULLs and "
                     "has one: declare it nullable"
                 )
-            records[f"w{i}"] = np.where(valid, words, 0)
-            records["valid"] |= valid.astype(np.uint64) << np.uint64(i)
+            if valid.all():
+                records[f"w{i}"] = words
+                always |= 1 << i
+            else:
+                records[f"w{i}"] = np.where(valid, words, 0)
+                records["valid"] |= valid.astype(np.uint64) << np.uint64(i)
         for i, node in enumerate(self.recipes.flags):
             bit = np.uint64(self.layout.flag_bit(i))
             records["valid"] |= holds(node, columns).astype(np.uint64) << bit
+        records["valid"] |= np.uint64(always)
         return records
 
     def _words(self, recipe: Recipe, columns: "_Columns", first: int, times: np.ndarray) -> Words:

@@ -49,7 +49,7 @@ class Traffic:
             items += [self._item(side) for _ in range(self.random.choice((0, 0, 1, 3, 8)))]
             items.append(self._item(side, star=1, final=int(part == parts - 1)))
         self._send(side, items)
-        self.records.append({"both": 0, "side": side})
+        self.records.append({"both": 0, "r": 1 - side, "s": side})
         self.rounds.append(([items], None))
         COVERAGE.hit("arrival of S" if side else "arrival of R")
         COVERAGE.hit("arrival in parts", parts > 1)
@@ -64,7 +64,7 @@ class Traffic:
         for side, queue in enumerate(queues):
             self._send(side, queue)
             self._send(side, [star], both=1, hidden=int(kind == "hidden"))
-        self.records.append({"both": 1, "side": self.random.randrange(2)})
+        self.records.append({"both": 1, "r": 0, "s": 0})
         self.rounds.append((queues, None if kind == "hidden" else star))
         COVERAGE.hit("group")
         COVERAGE.hit("group of one side", bool(queues[0]) != bool(queues[1]))

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from eddyline_hw.stream import room, tickets
 from eddyline_hw.stream.fifo import Fifo
 from eddyline_hw.stream.mailbox import Mailbox
+from eddyline_hw.stream.trusting import TrustingFifo
 
 __all__ = ["Stalling", "StallingRoom", "stalling_queues", "stalling_rooms"]
 
@@ -104,7 +105,7 @@ def stalling_queues(*modules):
     Moods.numbers = count(1)
     with ExitStack() as stack:
         for module in modules:
-            for kind in (Fifo, Mailbox):
+            for kind in (Fifo, Mailbox, TrustingFifo):
                 if hasattr(module, kind.__name__):
                     stack.enter_context(
                         mock.patch.object(module, kind.__name__, partial(_stalling, kind))

@@ -20,8 +20,10 @@ SMALL = Sizes(
     runs=2,
 )
 PLOTS = {f"figure_{number}{letter}.svg" for number in (10, 11, 12) for letter in "abcde"}
-PLOTS |= {f"figure_{name}.svg" for name in ("10f", "12f", "13a", "13b", "13c")}
-TABLES = {"results.json", "tables.md", "throughput.csv", "adjustment.csv", "memory.csv"}
+PLOTS |= {f"figure_{name}.svg" for name in ("10f", "11f", "12f", "13a", "13b", "13c")}
+TABLES = {"results.json", "tables.md"} | {
+    f"{name}.csv" for name in ("throughput", "speedup", "adjustment", "memory")
+}
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def test_a_small_run_writes_tables_numbers_and_plots(small, tmp_path, capsys):
     assert main(["bench", "engines", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert {path.name for path in tmp_path.iterdir()} == PLOTS | TABLES
-    assert "21/21" in said.err  # the last step was reached
+    assert "22/22" in said.err  # the last step was reached
     assert said.out.rstrip() == (tmp_path / "tables.md").read_text().rstrip()
     assert "| 4096 | " in said.out
     for path in tmp_path.glob("*.svg"):
@@ -45,6 +47,8 @@ def test_a_small_run_writes_tables_numbers_and_plots(small, tmp_path, capsys):
     assert {row["figure"] for row in rows} == {figure["name"] for figure in results["figures"]}
     for row in rows:
         assert 0 < float(row["low"]) <= float(row["median"]) <= float(row["high"])
+    for row in results["speedup"]:
+        assert all(value > 0 for value in row.values())
     for row in results["errors"]:
         # Few tuples: even exact quantiles leave much to chance.
         assert row["error"][-1] < 1.5 * row["best"]
@@ -71,7 +75,7 @@ def test_the_comparison_needs_no_measurements_but_the_others(full):
             assert all(p in others or p.engine == "hash" for p in column)
 
 
-@pytest.mark.parametrize("engine", NAMES)
+@pytest.mark.parametrize("engine", [*NAMES, "btree"])
 @pytest.mark.parametrize("operation", ["equal", "band"])
 @pytest.mark.parametrize("selectivity", [1, 32])
 def test_lookups_find_as_many_as_the_selectivity_says(engine, operation, selectivity):

@@ -27,7 +27,9 @@ GATEWARE = {
 }
 SOFTWARE = [name for name in DEVICES if not name.startswith("sim:")]
 # Every structure, forced; where it cannot serve a predicate, it says so.
-STRUCTURES = [f"cpu?engine={name}" for name in ("nested", "bisort", "rap", "wib", "hash", "grid")]
+STRUCTURES = [
+    f"cpu?engine={name}" for name in ("nested", "sorted", "bisort", "rap", "wib", "hash", "grid")
+]
 # Worker processes, in both ways of sharing the work.
 WORKERS = ["cpu?workers=2", "cpu?workers=3&sharing=tuples"]
 

@@ -27,9 +27,9 @@ def held(m, queue, looks):
     stored = sum(occupied for occupied, _ in found[1:])
     allowed = queue.depth - queue.BEHIND - queue.flight
     m.d.comb += Assert(queue.room | (stored + 2 >= allowed))  # it is told again in time
-    # With room, fewer than allowed were known of, and a push or two were not.
+    # With room, fewer than allowed were known of, and a push was not.
     for cycles, room in enumerate(looks):
-        m.d.comb += Assert(~room | (stored <= allowed + 1 + cycles))
+        m.d.comb += Assert(~room | (stored <= allowed + cycles))
     return found
 
 

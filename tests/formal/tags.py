@@ -8,6 +8,7 @@ Numbers wrap around; their range exceeds what a block can hold, so that no loss 
 from amaranth import Assert, Assume, Signal
 
 from eddyline_hw.stream.buffer import Buffer
+from eddyline_hw.stream.trusting import TrustingFifo
 
 __all__ = ["assume_numbered", "count", "in_order", "places"]
 
@@ -50,6 +51,11 @@ def places(m, queue):
         return [(queue.o.valid, queue.o.payload), (~queue._room, queue._spare)]
 
     depth = queue.depth
+    if isinstance(queue, TrustingFifo):
+        stored = (queue._tail - queue._head)[: len(queue._tail)]  # a place is always free
+        m.d.comb += [Assert(queue.levels[n] == (stored > n)) for n in range(depth)]
+        return _filled(m, queue, stored)
+
     stored = (depth + queue._tail - queue._head) % depth  # a place is always free
     m.d.comb += [
         Assert(queue._head < depth),
@@ -62,14 +68,18 @@ def places(m, queue):
         Assert(queue.level < depth),
         Assert(queue.peak < depth),
     ]
-    if not queue.trusting:
+    m.d.comb += [
         # Nothing overflows, and the queue is open again once three places are free.
-        m.d.comb += [
-            Assert(~queue.i.ready | (stored != depth - 1)),
-            Assert(queue.i.ready | (stored >= depth - 3)),
-        ]
-    if queue.clears:
-        m.d.comb += Assert(queue.o.valid | ~queue.o.payload[queue.clears])
+        Assert(~queue.i.ready | (stored != depth - 1)),
+        Assert(queue.i.ready | (stored >= depth - 3)),
+    ]
+    return _filled(m, queue, stored)
+
+
+def _filled(m, queue, stored):
+    """Return the places of a queue whose memory holds ``stored`` payloads from its head on."""
+    depth = queue.depth
+    m.d.comb += [Assert(queue.o.valid | ~queue.o.payload[bit]) for bit in queue.clears]
     found = [(queue.o.valid, queue.o.payload)]
     for place in range(depth - 1):
         probe = queue._storage.read_port(domain="comb")

@@ -36,7 +36,7 @@ def tree(monkeypatch):
         monkeypatch.setattr(module, "TicketQueue", Shallow)
         dut = module.CollectionTree(None, inputs=inputs, fan_in=2, flight=FLIGHT, lag=LAG)
         m, free = bench(dut)
-        promise(m, dut.o, "o", clears=("star", "final"))
+        promise(m, dut.o, "o", clears=("star", "result", "final"))
         return dut, m, free
 
     return make
@@ -62,6 +62,7 @@ def feed(m, free, dut):
         ]
         asked = item.star & asks.bit_select(tag.epoch, 1)
         m.d.comb += [
+            Assume(item.result == ~item.star),
             Assume(item.ordered == asked),
             Assume(Cat(item.sync, item.final) == Mux(item.star, tag.epoch, 0)),
             Assume(dut.pairs[way].as_value() == later(m, tag, LAG, f"tag{way}")),

@@ -7,6 +7,7 @@ taken from, and when: what follows an item follows from that.
 import pytest
 from amaranth import Assert, Assume, Cat, Mux, Signal
 
+from eddyline_hw.splitjoin.layouts import item_layout
 from eddyline_hw.splitjoin.merger import PunctuatedMerger
 from tests.formal.foretell import later, offer
 from tests.formal.prove import anyconst, bench, check
@@ -16,6 +17,7 @@ from tests.sim.mutants.mutant import Patch
 WAYS = [1, 3, *(pytest.param(ways, marks=pytest.mark.slow) for ways in (2, 4))]
 MODULE = "eddyline_hw.splitjoin.merger"
 NUMBER = 3  # bits
+RESULT = item_layout().const({"result": 1}).as_value()
 
 
 class Bench:
@@ -26,7 +28,9 @@ class Bench:
         self.m, self.free = bench(self.dut)
         ports = self.dut.i
         for way, port in enumerate(ports):
-            offer(self.m, port, f"i{way}", clears=("star",))
+            offer(self.m, port, f"i{way}", clears=("star", "result"))
+            for is_there, item in ((port.valid, port.payload), (port.coming, port.ahead)):
+                self.m.d.comb += Assume(~is_there | (item.result == ~item.star))
         self.valid = Cat(port.valid for port in ports)
         self.ready = Cat(port.ready for port in ports)
         self.stars = Cat(port.valid & port.payload.star for port in ports)
@@ -66,7 +70,8 @@ def account(b):
         Assert(~dut.push | star | (sum(dut.taken) == 1)),
         Assert(~(star & alike) | (number == stars_left)),
         Assert(~dut.push | later(m, dut.room, dut.flight, "sent")),
-        Assert(~dut.push | dut.item.star | (dut.item.as_value() == 0)),
+        Assert(~dut.push | dut.item.star | (dut.item.as_value() == RESULT)),
+        Assert(dut.item.result == (dut.push & ~dut.item.star)),
     ]
     for way, port in enumerate(dut.i):
         stars = count(m, port.ready & port.payload.star, f"stars_{way}", 2)

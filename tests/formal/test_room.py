@@ -16,16 +16,16 @@ from tests.formal.room import BITS, held, numbers, seen
 from tests.formal.tags import assume_numbered, count, in_order
 from tests.sim.mutants.mutant import Patch
 
-SIZES = list(product(range(4), [1, 4]))  # flight, and depth beyond what there has to be
-FAST = [(0, 1), (3, 1)]
+SIZES = list(product(range(4), [8, 16]))  # flight and depth
+FAST = [(0, 8), (3, 8)]
 
 
 @pytest.mark.parametrize(
-    ("flight", "more"),
+    ("flight", "depth"),
     [size if size in FAST else pytest.param(*size, marks=pytest.mark.slow) for size in SIZES],
 )
-def test_room_is_told_in_time(flight, more):
-    dut = RoomQueue(BITS, depth=RoomQueue.BEHIND + flight + more, flight=flight)
+def test_room_is_told_in_time(flight, depth):
+    dut = RoomQueue(BITS, depth=depth, flight=flight)
     m, free = bench(dut)
     slots = [(occupied, payload, 1) for occupied, payload in held(m, dut, seen(m, dut))]
     entered, left = numbers(m, dut, dut.payload)
@@ -37,12 +37,12 @@ def test_room_is_told_in_time(flight, more):
 def test_the_proof_finds_room_that_is_told_too_long(monkeypatch, flight):
     """By three payloads: the queue itself has room for two more, but not one of tickets."""
     monkeypatch.setattr(RoomQueue, "BEHIND", RoomQueue.BEHIND - 3)
-    dut = RoomQueue(BITS, depth=4 + flight, flight=flight)
+    dut = RoomQueue(BITS, depth=8, flight=flight)
     m, free = bench(dut)
     seen(m, dut)
     numbers(m, dut, dut.payload)
     with pytest.raises(AssertionError, match=r"/room\.py.* does not hold"):
-        check(m, free, depth=12)
+        check(m, free, depth=14)
 
 
 def foreseen(dut):

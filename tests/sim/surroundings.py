@@ -1,6 +1,6 @@
 """What stands around a part of SplitJoin inside the operator, with plain streams outside."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,8 +14,15 @@ __all__ = ["Collected", "Combined"]
 
 
 def _offer(pair):
-    """Return the layout of an item and what follows it."""
-    return data.StructLayout({"item": item_layout(), "pair": pair})
+    """Return the layout of an item and what follows it. What is no star is a result."""
+    flags = {name: field.shape for name, field in item_layout() if name != "result"}
+    return data.StructLayout({"item": data.StructLayout(flags), "pair": pair})
+
+
+def _flags(item, flags):
+    """Return assignments to ``item`` of what was offered."""
+    given = [item[name].eq(flags[name]) for name, _ in flags.shape()]
+    return [*given, item.result.eq(~flags.star)]
 
 
 def _later(m, value, cycles, name):
@@ -28,12 +35,13 @@ def _later(m, value, cycles, name):
 
 def _enter(m, name, port):
     """Queue what comes at ``port`` as a tree does; return the queue."""
-    queue = TicketQueue(item_layout(), port.p.pair.shape(), flight=0, clears=("star", "final"))
+    clears = ("star", "result", "final")
+    queue = TicketQueue(item_layout(), port.p.pair.shape(), flight=0, clears=clears)
     m.submodules[name] = queue
     m.d.comb += [
         port.ready.eq(queue.room),
         queue.push.eq(port.valid & port.ready),
-        queue.head.eq(port.p.item),
+        *_flags(queue.head, port.p.item),
         queue.body.eq(port.p.pair),
     ]
     return queue
@@ -78,18 +86,19 @@ class Collected(wiring.Component):
             m.d.comb += [
                 port.ready.eq(room),
                 tree.pushes[number].eq(push),
-                tree.items[number].eq(item),
+                *_flags(tree.items[number], item),
                 tree.pairs[number].eq(pair),
             ]
 
         m.submodules.exit = leaving = RoomQueue(self.o.p.shape(), flight=2)
         wiring.connect(m, leaving.o, wiring.flipped(self.o))
+        left = _later(m, tree.o.payload, 2, "item")
         m.d.comb += [
             tree.enabled.eq(self.enabled),
             tree.o.ready.eq(leaving.room),
             # As late as the pair.
             leaving.push.eq(_later(m, tree.o.valid & tree.o.ready, 2, "took")),
-            leaving.payload.item.eq(_later(m, tree.o.payload, 2, "item")),
+            *(leaving.payload.item[name].eq(left[name]) for name, _ in self.o.p.item.shape()),
             leaving.payload.pair.eq(tree.pair),
             self.overrun.eq(tree.overrun | leaving.overrun),
         ]
@@ -125,7 +134,12 @@ class Combined(wiring.Component):
             wiring.connect(m, queue.o, combiner.i[number])
             m.d.comb += combiner.pairs[number].eq(queue.follows)
         m.submodules.records = records = Preview(record_layout())
-        wiring.connect(m, wiring.flipped(self.records), records.i)
+        shown = Value.cast(self.records.payload) & self.records.valid.replicate(3)
+        m.d.comb += [
+            records.i.valid.eq(self.records.valid),
+            records.i.payload.eq(shown),
+            self.records.ready.eq(records.i.ready),
+        ]
         wiring.connect(m, records.o, combiner.records)
 
         m.submodules.exit = leaving = RoomQueue(self.o.p.shape(), flight=Combiner.flight)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eddyline_sim.synthesis import DESIGNS, synthesize
+from eddyline_sim.synthesis import synthesize_design
 
 
 @pytest.mark.slow
@@ -15,5 +15,5 @@ from eddyline_sim.synthesis import DESIGNS, synthesize
 )
 def test_an_operator_is_as_fast_as_promised(design, megahertz):
     """Median of three placements; what ``make synth`` has placed is not placed again."""
-    report = synthesize(DESIGNS[design](), name=design, seeds=(1, 2, 3), jobs=2)
+    report = synthesize_design(design, seeds=(1, 2, 3), jobs=2)
     assert report.fmax["sync"] >= megahertz, report.text()

@@ -23,7 +23,7 @@ def test_the_guides_example_runs(spark, tmp_path):
             "id": np.arange(200),
         }
         pq.write_table(pa.table(columns), tmp_path / name / "0.parquet")
-    first, then = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    first, split, then = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     first = re.sub(r'"([\w-]+/)"', rf'"{tmp_path}/\1"', first)
     names: dict = {"F": F}
     exec(first, names)
@@ -36,6 +36,8 @@ def test_the_guides_example_runs(spark, tmp_path):
         if abs(p - q) <= 0.05 and abs((t - u).total_seconds()) <= 10
     }
     assert {(row.trade, row.quote) for row in found.collect()} == expected
+    exec(split, names)
+    assert callable(names["split"])
     exec(then, names)
     assert names["per_minute"].columns == ["window", "count"]
 

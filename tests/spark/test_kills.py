@@ -41,18 +41,33 @@ def offspring(pid: int) -> dict[int, str]:
 class Job:
     """The streaming query in processes of its own, started again whenever it has ended."""
 
-    def __init__(self, folder: Path, master: str):
+    def __init__(self, folder: Path, master: str, *, served: bool):
         find_java()
         self._folder = folder
-        self._command = [sys.executable, "-m", "tests.spark.killed_job", str(folder), master]
+        # A device stores all that it is shown, so it has one unit.
+        device, units = (f"unix:{folder}/socket", "1") if served else ("cpu", "2")
+        job = [str(folder), master, device, units]
+        self._command = [sys.executable, "-m", "tests.spark.killed_job", *job]
         self._process: subprocess.Popen | None = None
-        self.kills: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._served = served
+        self._server: subprocess.Popen | None = None
+        self.kills: dict[str, int] = dict.fromkeys([*KINDS, "device"], 0)
 
     @property
     def done(self) -> bool:
         return (self._folder / "done").exists()
 
+    def serve(self) -> None:
+        """Start the process that owns the device, if there is to be one and it has ended."""
+        if self._served and (self._server is None or self._server.poll() is not None):
+            command = [sys.executable, "-m", "eddyline.cli.main", "serve", "reference", "--socket"]
+            with (self._folder / "log").open("a") as log:
+                self._server = subprocess.Popen(
+                    [*command, str(self._folder / "socket")], stdout=log, stderr=log
+                )
+
     def run(self) -> subprocess.Popen:
+        self.serve()
         if self._process is None or self._process.poll() is not None:
             log = (self._folder / "log").open("a")
             self._process = subprocess.Popen(
@@ -64,6 +79,12 @@ class Job:
     def kill(self, kind: str) -> None:
         """Kill one process of a kind, if there is one; a driver with all that it has started."""
         process = self.run()
+        if kind == "device":
+            assert self._server
+            self._server.kill()
+            self._server.wait()
+            self.kills[kind] += 1
+            return
         if kind == "driver":
             self.end()
             self.kills[kind] += 1
@@ -81,6 +102,12 @@ class Job:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
+    def close(self) -> None:
+        self.end()
+        if self._server:
+            self._server.kill()
+            self._server.wait()
+
 
 def suppressed_kill(pid: int) -> bool:
     try:
@@ -94,7 +121,7 @@ def survived(spark, folder: Path, kinds: list[str], *, master: str, files: int) 
     r, s = Rows.random(1, 600, disorder=10**6), Rows.random(2, 600, disorder=10**6)
     for name, rows in (("r", r), ("s", s)):
         rows.write(folder / name, files)
-    job = Job(folder, master)
+    job = Job(folder, master, served="device" in kinds)
     rng = np.random.default_rng(len(kinds))
     commits = folder / "out" / "state" / "commits"
     deadline = time.monotonic() + PATIENCE
@@ -115,7 +142,7 @@ def survived(spark, folder: Path, kinds: list[str], *, master: str, files: int) 
             job.run()
             time.sleep(0.2)
     finally:
-        job.end()
+        job.close()
     assert written(spark, folder / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
     return job.kills
 
@@ -140,3 +167,11 @@ def test_pairs_come_once_though_executors_are_killed(spark, tmp_path):
     kinds = ["executor", "worker", "executor"]
     kills = survived(spark, tmp_path, kinds, master="local-cluster[2,1,1024]", files=5)
     assert kills["executor"] >= 1
+
+
+@pytest.mark.slow
+def test_pairs_come_once_though_the_device_is_killed(spark, tmp_path):
+    """The process that owns the device dies, tasks fail until it is back, and nothing is lost."""
+    kinds = ["device", "worker", "device", "driver", "device"]
+    kills = survived(spark, tmp_path, kinds, master="local[2,8]", files=8)
+    assert kills["device"] >= 2

@@ -13,7 +13,7 @@ from eddyline.engine.part import ShareEngine, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["Meeting", "open_meeting"]
+__all__ = ["Meeting", "Pairs", "open_meeting"]
 
 Pairs = tuple[np.ndarray, np.ndarray]
 
@@ -27,8 +27,11 @@ class Meeting(Protocol):
     def load(self, tuples: Tuples) -> None:
         """Store tuples whose results are known."""
 
-    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
-        """Join a batch completely and store some of it: all, by default."""
+    def join(self, tuples: Tuples, stores: Stores | None, *, more: bool = False) -> Iterator[Pairs]:
+        """Join a batch and store some of it: all, by default.
+
+        It is joined completely, unless ``more`` follows that may complete it.
+        """
 
     def close(self) -> None: ...
 
@@ -65,18 +68,8 @@ class _Engine:
         choice = choose(plan, device.engine)
         # These look up and store in one step, arrival by arrival, unless they store a share.
         self._one_step = units == 1 and choice.engine in ("hash", "grid")
-        self._engine: ShareEngine
-        if choice.paths is None:
-            from eddyline.engine.nested_share import NestedLoopShare
-
-            self._engine = NestedLoopShare(plan, threads=device.threads)
-            return
-        from eddyline.engine.indexed import IndexedJoin
-
-        self._engine = IndexedJoin(
+        self._engine: ShareEngine = choice.open_share(
             plan,
-            choice.paths,
-            engine=choice.engine,
             threads=device.threads,
             subwindows=device.subwindows or 0,
             shares=units if units > 1 else 0,
@@ -90,7 +83,7 @@ class _Engine:
         ones = (np.ones(len(tuples.r), np.uint8), np.ones(len(tuples.s), np.uint8))
         self._engine.load(tuples, ones)
 
-    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
+    def join(self, tuples: Tuples, stores: Stores | None, *, more: bool = False) -> Iterator[Pairs]:
         self._engine.push(tuples, stores)
         while (part := self._engine.pull()) is not None:
             yield part.r_id, part.s_id
@@ -100,7 +93,7 @@ class _Engine:
 
 
 class _Device:
-    """A device. One that needs further input to finish a batch is flushed after each."""
+    """A device. One that needs further input to finish a batch is flushed after the last."""
 
     def __init__(self, plan: Plan, device: Device):
         self._device = device.__enter__()
@@ -113,10 +106,10 @@ class _Device:
         for _ in self._meet(tuples):
             pass
 
-    def join(self, tuples: Tuples, stores: Stores | None) -> Iterator[Pairs]:
+    def join(self, tuples: Tuples, stores: Stores | None, *, more: bool = False) -> Iterator[Pairs]:
         assert stores is None
         yield from self._meet(tuples)
-        if self._closed < self._pushed:
+        if self._closed < self._pushed and not more:
             last = self._device.flush()
             self._closed = last.closed
             self.emptied = True

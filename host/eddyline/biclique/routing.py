@@ -1,9 +1,10 @@
 """Which unit stores a row, and which units are shown it.
 
 Units are cut into subgroups. An equality sends a row to one subgroup, by the hash of its value, and
-spreads rows over the units of it (BiStream's ContRand); without one there is one subgroup, and rows
-are spread over all units (random routing). Nothing here is left to chance: a batch that is replayed
-must take the same ways.
+spreads rows over the units of it (BiStream's ContRand). A band does so by stripes of values, and
+shows rows near borders to two subgroups (see ``stripes``). Without either there is one subgroup,
+and rows are spread over all units (random routing). Nothing here is left to chance: a batch that is
+replayed must take the same ways.
 
 The join-matrix, which BiStream is compared with, is here too: units in rows and columns, a tuple of
 R stored by every unit of a row, one of S by every unit of a column.
@@ -17,6 +18,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from eddyline.biclique.stripes import Stripes, find_stripes
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.errors import QueryError
@@ -40,6 +42,7 @@ class Routing:
     units: int
     subgroups: int
     columns: int = 0  # of a join-matrix
+    ranges: bool = False  # whether subgroups are of stripes of a band, not of an equality
     draining: tuple["Routing", ...] = ()
 
     @property
@@ -50,7 +53,13 @@ class Routing:
     @property
     def shares(self) -> int:
         """Units that a row is shown to, or 2 where that differs: above 1, not all is stored."""
-        return max(self.each, 2) if self.draining else self.each
+        return max(self.each, 2) if self.draining or self.ranges else self.each
+
+    @property
+    def spreads(self) -> bool:
+        """Whether it takes the hash of a row to know its unit."""
+        routings = (self, *self.draining)
+        return any(one.each > 1 or (one.columns and one.units > 1) for one in routings)
 
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
@@ -58,11 +67,15 @@ class Routing:
             return self.units
         return self.units // self.columns if side == "r" else self.columns
 
+    def group(self, number: int) -> range:
+        """Return the units of a subgroup; behind the last one comes the first."""
+        first = number % self.subgroups * self.each
+        return range(first, first + self.each)
+
     def shown(self, side: str, line: int) -> range:
         """Return the units that are shown a part of a side."""
         if not self.columns:
-            first = line // self.each * self.each
-            return range(first, first + self.each)
+            return self.group(line // self.each)
         if side == "r":
             return range(line * self.columns, (line + 1) * self.columns)
         return range(line, self.units, self.columns)
@@ -135,51 +148,102 @@ def make_routing(
         if former:
             raise QueryError("the units of a join-matrix cannot change while it runs")
         return Routing(units, 1, columns)
+    ranges = not equal and find_stripes(query) is not None
     if subgroups is None:
-        return Routing(units, units if equal else 1, draining=former)
-    if subgroups > 1 and not equal:
+        subgroups = units if equal or ranges else 1
+    if subgroups > 1 and not (equal or ranges):
         raise QueryError(
-            f"{subgroups} subgroups need an equality that every pair satisfies, and the predicate "
-            f"{query.on!r} has none: use 1 subgroup"
+            f"{subgroups} subgroups need an equality that every pair satisfies, or a band of "
+            f"constant width, and the predicate {query.on!r} has none: use 1 subgroup"
         )
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
-    return Routing(units, subgroups, draining=former)
+    return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Subgroups of rows: the first that each is shown to, how many, and the one that stores it."""
+
+    first: np.ndarray
+    many: np.ndarray
+    home: np.ndarray
+    valid: np.ndarray
 
 
 @dataclass(frozen=True)
 class Router:
-    """Finds the ways of one side's rows."""
+    """Finds the ways of one side's rows; with ``strays``, of rows that nothing can match, too."""
 
     query: Query
     side: str
     routing: Routing
+    strays: bool = False
 
     def ways(
-        self, rows: pa.RecordBatch, spread: np.ndarray
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
     ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-        """Yield the parts that rows belong to, the places of these rows, and who is shown them."""
-        formers = self.routing.draining
-        homes = [self.home(rows, spread)]
-        for former in formers:
-            homes.append(Router(self.query, self.side, former).home(rows, spread) // former.each)
-        table = np.stack(homes, axis=1)
-        ways, which = np.unique(table, axis=0, return_inverse=True)
-        for number, (home, *groups) in enumerate(ways.tolist()):
+        """Yield the parts that rows belong to, the places of these rows, and who is shown them.
+
+        ``spread`` are hashes of whole rows, as 64-bit integers; only some routings need them.
+        """
+        routing = self.routing
+        if not (routing.draining or routing.ranges or self.strays):
+            yield from self._ways(rows, spread)
+            return
+        routings = (routing, *routing.draining)
+        groups = [Router(self.query, self.side, one)._groups(rows) for one in routings]
+        table = [self._home(groups[0], spread)]
+        for one in groups:
+            table += [one.first, np.where(one.valid, one.many, 0)]
+        ways, which = np.unique(np.stack(table, axis=1), axis=0, return_inverse=True)
+        for number, (home, *spans) in enumerate(ways.tolist()):
             if home >= 0:
-                shown = set(self.routing.shown(self.side, home))
-                for former, group in zip(formers, groups, strict=True):
-                    shown |= set(former.shown(self.side, group * former.each))
+                shown = set(self.routing.shown(self.side, home)) if self.routing.columns else {home}
+                if not self.routing.columns:
+                    for routing, first, many in zip(routings, spans[::2], spans[1::2], strict=True):
+                        shown.update(*(routing.group(one) for one in range(first, first + many)))
                 yield home, np.flatnonzero(which.reshape(-1) == number), sorted(shown)
 
-    def home(self, rows: pa.RecordBatch, spread: np.ndarray) -> np.ndarray:
-        """Return the part that each row belongs to, or -1 if nothing can ever match it.
+    def _ways(
+        self, rows: pa.RecordBatch, spread: np.ndarray | None
+    ) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        """Do the same where a row's home says all: much the cheapest."""
+        if self.routing.units == 1:
+            yield 0, np.arange(rows.num_rows), [0]
+            return
+        home = self.home(rows, spread)
+        for line in np.flatnonzero(np.bincount(home + 1)[1:]).tolist():
+            yield line, np.flatnonzero(home == line), list(self.routing.shown(self.side, line))
 
-        ``spread`` are hashes of whole rows, as 64-bit integers.
-        """
+    def home(self, rows: pa.RecordBatch, spread: np.ndarray | None) -> np.ndarray:
+        """Return the part that each row belongs to, or -1 if nothing can match it and it stays."""
+        return self._home(self._groups(rows), spread)
+
+    def _home(self, groups: "_Groups", spread: np.ndarray | None) -> np.ndarray:
+        if spread is None:
+            spread = np.zeros(len(groups.valid), np.int64)
         spread = _mixed(spread.astype(np.int64, copy=False).view(np.uint64))
-        if not self._words:  # one subgroup
+        if self.routing.subgroups == 1:
             return (spread % np.uint64(self.routing.lines(self.side))).astype(np.int64)
+        # Other bits than those that make the group of a row whose hash is that of its key.
+        within = (_mixed(spread) % np.uint64(self.routing.each)).astype(np.int64)
+        astray = (spread % np.uint64(self.routing.units)).astype(np.int64) if self.strays else -1
+        return np.where(groups.valid, groups.home * self.routing.each + within, astray)
+
+    def _groups(self, rows: pa.RecordBatch) -> "_Groups":
+        """Return the subgroups that rows are shown to."""
+        ones = np.ones(rows.num_rows, np.int64)
+        if self.routing.subgroups == 1:
+            return _Groups(ones - 1, ones, ones - 1, ones.astype(bool))
+        if self.routing.ranges:
+            assert self._stripes
+            first, last, valid = self._stripes.touched(self.query, self.side, rows)
+            home = first if self.side == self._stripes.side else last
+            # The ends of the line may be further apart than 64 bits count.
+            many = np.minimum(last.astype(np.float64) - first + 1, self.routing.subgroups)
+            number = self.routing.subgroups
+            return _Groups(first % number, many.astype(np.int64), home % number, valid)
         key = np.zeros(rows.num_rows, np.uint64)
         valid = np.ones(rows.num_rows, bool)
         records = self._encoder.encode(rows)
@@ -190,16 +254,16 @@ class Router:
             key = _mixed(key * MIX[0] + words)
             valid &= (records["valid"] >> np.uint64(number) & np.uint64(1)).astype(bool)
         group = (key % np.uint64(self.routing.subgroups)).astype(np.int64)
-        # Other bits than those that make the group of a row whose hash is that of its key.
-        within = (_mixed(spread) % np.uint64(self.routing.each)).astype(np.int64)
-        return np.where(valid, group * self.routing.each + within, -1)
+        return _Groups(group, ones, group, valid)
+
+    @cached_property
+    def _stripes(self) -> Stripes | None:
+        return find_stripes(self.query)
 
     @cached_property
     def _words(self) -> list[tuple[int, str | None]]:
         """Words of this side that an equality compares, with the column if it is text."""
         found: list[tuple[int, str | None]] = []
-        if self.routing.subgroups == 1:
-            return found
         for one in equalities(self.query.plan.predicate):
             number = one.r if self.side == "r" else one.s
             recipe = self._recipes.words[number]

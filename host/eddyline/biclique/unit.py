@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.biclique.meeting import Meeting, open_meeting
+from eddyline.biclique.order import merged, sorted_places
 from eddyline.clock import EARLIEST, earlier
 from eddyline.device import Tuples
 from eddyline.dictionary import Dictionary
@@ -26,7 +27,7 @@ from eddyline.encode import SideEncoder
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.results import needed_columns, result_batch, result_schema
-from eddyline.rowstore import RowStore, empty
+from eddyline.rowstore import RowStore, empty, integers
 from eddyline.times import times_of
 
 __all__ = ["RESULT_ROWS", "Sent", "Unit", "sent_columns"]
@@ -95,18 +96,22 @@ class _Side:
         return times_of(self.query, self.side, rows, lambda row: f"stream {self.side}, row {row}")
 
     def enter(
-        self, rows: pa.RecordBatch, times: np.ndarray, told: np.ndarray, stores: np.ndarray
+        self, rows: pa.RecordBatch, times: np.ndarray, told: np.ndarray, stores: np.ndarray | None
     ) -> _Batch:
-        """Store what is to be stored, and make records of all rows."""
+        """Store what is to be stored, by default all, and make records of all rows."""
         records = self.encoder.encode(rows, first=self.passed, times=told)
         self.passed += len(records)
-        kept = int(stores.sum())
-        ids = np.where(stores, self.store.count + np.cumsum(stores) - 1, 0) & (SHOWN - 1)
-        records["id"] = np.where(stores, ids, SHOWN + np.cumsum(~stores) - 1)
-        if kept:
-            self.aged.append(_Aged(self.store.count, times[stores], told[stores]))
-            mine = rows if kept == len(stores) else rows.filter(pa.array(stores))
-            self.store.append(mine, times[stores])
+        if stores is None or stores.all():
+            stores = np.ones(len(records), bool)
+            records["id"] = (self.store.count + np.arange(len(records))) & (SHOWN - 1)
+            own, when = rows, times
+        else:
+            ids = np.where(stores, self.store.count + np.cumsum(stores) - 1, 0) & (SHOWN - 1)
+            records["id"] = np.where(stores, ids, SHOWN + np.cumsum(~stores) - 1)
+            own, when, told = rows.filter(pa.array(stores)), times[stores], told[stores]
+        if own.num_rows:
+            self.aged.append(_Aged(self.store.count, when, told))
+            self.store.append(own, when)
         return _Batch(rows, times, stores, records)
 
     def records_of(self, places: np.ndarray, told: np.ndarray) -> np.ndarray:
@@ -221,22 +226,19 @@ class Unit:
 
     def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[_Batch]]:
         """Put a batch in order, by time and R before S, and let it enter the stores."""
-        own = [side.times(one.rows) for side, one in zip(self._sides, (r, s), strict=True)]
-        times = np.concatenate(own)
-        sides = np.repeat(np.array([0, 1], np.uint8), [len(one) for one in own])
-        order = np.lexsort((sides, times))
         batches = []
-        for number, (side, sent) in enumerate(zip(self._sides, (r, s), strict=True)):
-            mine = order[sides[order] == number] - (len(own[0]) if number else 0)
-            rows = sent.rows.select(side.columns)
-            stores = np.ones(len(mine), bool) if sent.stores is None else sent.stores[mine]
-            if (np.diff(mine) != 1).any():
-                rows = rows.take(pa.array(mine))
-            when = own[number][mine]
-            batches.append(side.enter(rows, when, np.maximum(when, self._clock), stores))
-        if len(times):
-            self._clock = max(self._clock, int(times.max()))
-        return sides[order], batches
+        clock = self._clock
+        for side, sent in zip(self._sides, (r, s), strict=True):
+            rows, stores = sent.rows.select(side.columns), sent.stores
+            times = side.times(rows)
+            order = sorted_places(times)
+            if order is not None:
+                rows, times = rows.take(integers(order)), times[order]
+                stores = None if stores is None else stores[order]
+            batches.append(side.enter(rows, times, np.maximum(times, clock), stores))
+            if len(times):
+                self._clock = max(self._clock, int(times[-1]))
+        return merged(*(one.times for one in batches)), batches
 
     def _partners_of_stragglers(
         self, number: int, batch: _Batch, clock: int

@@ -11,13 +11,18 @@ from pathlib import Path
 from eddyline.build.cache import cached, digest
 from eddyline.errors import MachineError
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiler"]
 
 logger = logging.getLogger(__name__)
 
 FLAGS = [
     "-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden",
 ]  # fmt: skip
+
+
+def compiler() -> str | None:
+    """Return where the C++ compiler is, or None if there is none."""
+    return shutil.which("g++")
 
 
 def compiled(source: Path, *, name: str, progress: Callable[[str], None] | None = None) -> Path:
@@ -28,19 +33,19 @@ def compiled(source: Path, *, name: str, progress: Callable[[str], None] | None 
     MachineError
         If there is no compiler, or it gives up.
     """
-    compiler = shutil.which("g++")
-    if compiler is None:
+    command = compiler()
+    if command is None:
         raise MachineError("no C++ compiler: install g++")
     files = [source, *sorted(source.parent.glob("*.hpp"))]
     texts = [f"{path.name}\n{path.read_text()}" for path in files]
-    key = digest(*texts, repr(FLAGS), _compiler(compiler), _processor())
+    key = digest(*texts, repr(FLAGS), _compiler(command), _processor())
 
     def build(directory: Path) -> None:
         if progress:
             progress(f"compiling {name}, once")
         logger.info("compiling %s", name)
-        command = [compiler, *FLAGS, str(source), "-o", str(directory / "library.so"), "-lpthread"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        call = [command, *FLAGS, str(source), "-o", str(directory / "library.so"), "-lpthread"]
+        done = subprocess.run(call, capture_output=True, text=True)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if "error" in line][:5]
             raise MachineError(f"{name} did not compile:\n" + "\n".join(said or [done.stderr]))

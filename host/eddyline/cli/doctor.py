@@ -83,7 +83,8 @@ def _cache() -> tuple[bool, str]:
 
 def _compiler() -> tuple[bool, str]:
     found = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
-    return bool(found), found or "the simulator needs a C++ compiler: apt install g++"
+    missing = "the cpu device joins with slower engines in numba, the simulator not at all"
+    return bool(found), found or f"{missing}: apt install g++"
 
 
 def _java() -> tuple[bool, str]:

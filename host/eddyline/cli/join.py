@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--engine",
-        choices=["auto", "bisort", "rap", "wib", "hash", "grid", "nested"],
+        choices=["auto", "bisort", "rap", "wib", "hash", "grid", "sorted", "nested"],
         help="how the cpu device searches its windows; see 'eddyline explain' (default: auto)",
     )
     parser.add_argument(

@@ -17,6 +17,7 @@ COMMANDS = {
     "explain": "show how a join is lowered to words and comparators",
     "generate": "write the papers' benchmark streams",
     "spark-join": "run a join as a Spark job, on tables or streams of files",
+    "serve": "own a device, and let other processes join on it",
     "fpga-discovery": "lease devices for Spark's resource scheduling",
     "bench": "measure simulated gateware or the indexes, with tables and plots",
     "devices": "list where a join can run",

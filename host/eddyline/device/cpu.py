@@ -10,7 +10,7 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.device.stars import left_open, star_positions
-from eddyline.engine.choice import Choice, Observed, choose, follow
+from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled
 from eddyline.engine.indexed import IndexedJoin
 from eddyline.engine.part import Engine, Part
 from eddyline.errors import DeviceError, MachineError
@@ -49,7 +49,9 @@ class CpuDevice:
         self,
         *,
         threads: int | None = None,
-        engine: Literal["auto", "bisort", "rap", "wib", "hash", "grid", "nested"] = "auto",
+        engine: Literal[
+            "auto", "bisort", "rap", "wib", "hash", "grid", "sorted", "nested"
+        ] = "auto",
         subwindows: int | None = None,
         workers: int | None = None,
         sharing: Literal["subwindows", "tuples"] = "subwindows",
@@ -78,10 +80,12 @@ class CpuDevice:
         try:
             self._engine = self._open(choice, plan)
         except MachineError as error:
-            if self.engine not in ("auto", "nested"):
+            if self.engine != "auto":
                 raise DeviceError(f"engine {self.engine!r}: {error}") from None
-            logger.warning("%s; joining without an index, which is slow on large windows", error)
-            self._engine = self._open(Choice("nested", None, "no compiler"), plan)
+            choice = uncompiled(plan, str(error))
+            self._engine = self._open(choice, plan)
+        if self.engine == "auto" and not choice.compiled:
+            logger.warning("engine %s, %s", choice.engine, choice.reason)
         self._adapts = self.engine == "auto" and choice.engine == "bisort"
         self.choice = choice
         self._pushes = self._pushed = self._considered = 0

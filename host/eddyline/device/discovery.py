@@ -16,6 +16,7 @@ from eddyline.errors import DeviceError, MachineError
 __all__ = ["DEVICES", "Kind", "Option", "automatic", "open_device"]
 
 MOST = 10**9 - 1
+SERVED = "unix:"
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def open_device(
 
     ``spec`` is a kind, such as ``cpu``, or a variant of one, such as ``sim:handshake``, with
     options after it: ``cpu?threads=1``, ``sim:handshake?cores=16&chain=asynchronous``. ``auto``
-    takes the fastest kind that is here.
+    takes the fastest kind that is here. ``unix:FILE`` is a device that 'eddyline serve' owns.
 
     Parameters
     ----------
@@ -126,6 +127,10 @@ def open_device(
     MachineError
         If the device's packages are missing.
     """
+    if spec.startswith(SERVED):
+        from eddyline.device.served import ServedDevice
+
+        return ServedDevice(spec.removeprefix(SERVED))
     name, _, query = spec.partition("?")
     if name == "auto":
         name = automatic() or name

@@ -5,17 +5,21 @@ the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are l
 RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large goes by the window:
 BI-Sort needs a lookup per subwindow, and more subwindows the smaller batches are beside the window.
 The border lies between the few points that were tried (docs/decisions.md).
+
+These engines are compiled from C++. Without a compiler, ``sorted`` takes their place: BI-Sort in
+numba, for all but inequalities.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eddyline.build.native import compiler
 from eddyline.engine.access import NO_BOUND, Path, access_paths
-from eddyline.engine.part import Engine
+from eddyline.engine.part import Engine, ShareEngine
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["Choice", "Observed", "choose", "follow"]
+__all__ = ["Choice", "Observed", "choose", "follow", "uncompiled"]
 
 # Tuples of a window per tuple of a batch, from which on BI-Sort's subwindows are too many.
 LARGE_BATCH = 1 << 14
@@ -67,12 +71,37 @@ class Choice:
             from eddyline.engine.nested_join import NestedLoopJoin
 
             return NestedLoopJoin(plan, threads=threads)
+        if self.engine == "sorted":
+            from eddyline.engine.sorted_join import SortedJoin
+
+            return SortedJoin(plan, self.paths, threads=threads)
         from eddyline.engine.indexed import IndexedJoin, library
 
         library(progress)
         return IndexedJoin(
             plan, self.paths, engine=self.engine, threads=threads, subwindows=subwindows
         )
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the engine is made of C++."""
+        return self.paths is not None and self.engine != "sorted"
+
+    def open_share(
+        self, plan: Plan, *, threads: int = 1, subwindows: int = 0, shares: int = 0
+    ) -> ShareEngine:
+        """Open an engine that can store a share; what needs no compiler compares every pair."""
+        if not self.compiled:
+            from eddyline.engine.nested_share import NestedLoopShare
+
+            return NestedLoopShare(plan, threads=threads)
+        from eddyline.engine.indexed import IndexedJoin
+
+        assert self.paths is not None
+        return IndexedJoin(
+            plan, self.paths,
+            engine=self.engine, threads=threads, subwindows=subwindows, shares=shares,
+        )  # fmt: skip
 
 
 def choose(plan: Plan, engine: str = "auto") -> Choice:
@@ -85,6 +114,8 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
     """
     if engine == "nested":
         return Choice("nested", None, "asked for: every pair is compared")
+    if engine == "auto" and compiler() is None:
+        return uncompiled(plan, "no C++ compiler")
     paths = access_paths(plan)
     if paths is None:
         if engine == "auto":
@@ -92,6 +123,8 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         raise DeviceError(
             f"engine {engine!r} cannot serve this predicate, no index can: use nested or auto"
         )
+    if engine == "sorted" and any(path.unequal for path in paths):
+        raise DeviceError("engine 'sorted' does not serve inequalities: use nested, bisort or auto")
     if engine == "hash" and not all(path.by_hash for path in paths):
         raise DeviceError(
             "engine 'hash' serves equalities alone: use bisort, rap or wib for bands and ranges"
@@ -112,6 +145,14 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
     return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")
+
+
+def uncompiled(plan: Plan, why: str) -> Choice:
+    """Return the best engine that needs no compiler."""
+    paths = access_paths(plan)
+    if paths is None or any(path.unequal for path in paths):
+        return Choice("nested", None, f"{why}, and no index in numba: every pair is compared")
+    return Choice("sorted", paths, f"{why}: sorted runs in numba, slower than compiled engines")
 
 
 def bounded(path: Path) -> bool:

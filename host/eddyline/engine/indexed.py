@@ -51,12 +51,13 @@ def library(progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
 def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
     """Say what the functions of a compiled engine take and give."""
     pointer, u64 = ctypes.c_void_p, ctypes.c_uint64
-    count = ctypes.POINTER(ctypes.c_uint64)
+    count, place = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(pointer)
     failure = [ctypes.c_char_p, u64]
     for name, result, arguments in (
         ("open", pointer, [pointer, u64, u64, *failure]),
         ("close", None, [pointer]),
-        ("push", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
+        ("push", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 5, *failure]),
+        ("keys", ctypes.c_int, [pointer, pointer, u64, pointer, u64, place, count, *failure]),
         ("load", ctypes.c_int, [pointer, pointer, u64, *[pointer] * 4, *failure]),
         ("pass", ctypes.c_int, [pointer, u64, u64, *failure]),
         ("expire", None, [pointer, u64, u64]),
@@ -148,8 +149,28 @@ class IndexedJoin:
             self._library.eddyline_join_close(self._handle)
             self._handle = None
 
-    def push(self, tuples: Tuples, stores: Stores | None = None) -> None:
-        self._enter(self._library.eddyline_join_push, tuples, stores)
+    def push(
+        self, tuples: Tuples, stores: Stores | None = None, keys: np.ndarray | None = None
+    ) -> None:
+        written = None if keys is None else keys.ctypes.data
+        self._enter(self._library.eddyline_join_push, tuples, stores, written)
+
+    def keys(self, tuples: Tuples) -> np.ndarray:
+        """Make keys for ``push`` of other engines that have a share of the same plan, as this has.
+
+        They are bytes, and valid until the next call.
+        """
+        r, s = (np.ascontiguousarray(one) for one in (tuples.r, tuples.s))
+        place, size = ctypes.c_void_p(), ctypes.c_uint64()
+        self._check(
+            self._library.eddyline_join_keys(
+                self._handle, r.ctypes.data, len(r), s.ctypes.data, len(s),
+                place, size, *self._failure,
+            )
+        )  # fmt: skip
+        return np.ctypeslib.as_array(
+            ctypes.cast(place, ctypes.POINTER(ctypes.c_uint8)), (size.value,)
+        )
 
     def load(self, tuples: Tuples, stores: Stores) -> None:
         self._enter(self._library.eddyline_join_load, tuples, stores)
@@ -233,11 +254,15 @@ class IndexedJoin:
         ]
         return dict(zip(names + sides, map(int, values), strict=True))
 
-    def _enter(self, function: Callable[..., int], tuples: Tuples, stores: Stores | None) -> None:
+    def _enter(
+        self, function: Callable[..., int], tuples: Tuples, stores: Stores | None, *more: int | None
+    ) -> None:
         arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s, *(stores or ()))]
         places = [one.ctypes.data for one in arrays] + [None] * (4 - len(arrays))
         sides = np.ascontiguousarray(tuples.sides, np.uint8)
-        self._check(function(self._handle, sides.ctypes.data, len(sides), *places, *self._failure))
+        self._check(
+            function(self._handle, sides.ctypes.data, len(sides), *places, *more, *self._failure)
+        )
 
     def _check(self, code: int) -> int:
         if code == -2:

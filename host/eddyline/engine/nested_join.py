@@ -47,17 +47,20 @@ class NestedLoopJoin:
     """
 
     def __init__(self, plan: Plan, *, threads: int = 1):
-        warm_up()
         self._plan = plan
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._empty_windows()
-        self._code = tuple(
-            program(plan, side, history.places)
-            for side, history in zip("rs", self._histories, strict=True)
-        )
+        self._get_ready()
         self._batches: list[Batch] = []
         self._closed = self._tuples = self._results = self._comparisons = 0
+
+    def _get_ready(self) -> None:
+        warm_up()
+        self._code = tuple(
+            program(self._plan, side, history.places)
+            for side, history in zip("rs", self._histories, strict=True)
+        )
 
     def close(self) -> None:
         if self._pool:

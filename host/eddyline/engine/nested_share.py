@@ -58,7 +58,9 @@ class NestedLoopShare(NestedLoopJoin):
 
     _histories: tuple[_Share, _Share]
 
-    def push(self, tuples: Tuples, stores: Stores | None = None) -> None:
+    def push(
+        self, tuples: Tuples, stores: Stores | None = None, keys: np.ndarray | None = None
+    ) -> None:
         if stores is None:
             stores = (np.ones(len(tuples.r), np.uint8), np.ones(len(tuples.s), np.uint8))
         stored = np.empty(len(tuples), bool)

@@ -69,8 +69,13 @@ class ShareEngine(Engine, Protocol):
     Sequence numbers, windows and expiry are those of the whole stream.
     """
 
-    def push(self, tuples: Tuples, stores: Stores | None = None) -> None:
-        """Take tuples, and store some of them: all, by default."""
+    def push(
+        self, tuples: Tuples, stores: Stores | None = None, keys: np.ndarray | None = None
+    ) -> None:
+        """Take tuples, and store some of them: all, by default.
+
+        ``keys`` are what another engine has made of them for this one, if that can use such.
+        """
 
     def load(self, tuples: Tuples, stores: Stores) -> None:
         """Store tuples whose results are known already. Only between batches."""

@@ -14,6 +14,9 @@ from eddyline.engine.indexed import BUFFER, ENGINES, PARTITION, SIGMA, library
 
 __all__ = ["Balance", "Found", "Structure", "declared"]
 
+# As `Kind` in native/structure.hpp. A plain B-tree is here for comparison only.
+KINDS = {name: ENGINES[name] for name in ("bisort", "rap", "wib", "hash")} | {"btree": 5}
+
 
 @dataclass(frozen=True)
 class Found:
@@ -43,7 +46,7 @@ class Structure:
     Parameters
     ----------
     engine : str
-        ``bisort``, ``rap``, ``wib`` or ``hash``.
+        ``bisort``, ``rap``, ``wib``, ``hash``, or ``btree`` to compare with.
     capacity : int
         Tuples that it is made for; more are taken, too.
     partitions : int, optional
@@ -73,16 +76,16 @@ class Structure:
         threads: int = 1,
     ):
         self._handle = None
-        if engine not in ENGINES:
-            raise ValueError(f"no structure called {engine!r} (known: {', '.join(ENGINES)})")
-        if engine == "hash" and intervals:
-            raise ValueError("a hash index holds values, not intervals")
+        if engine not in KINDS:
+            raise ValueError(f"no structure called {engine!r} (known: {', '.join(KINDS)})")
+        if engine in ("hash", "btree") and intervals:
+            raise ValueError(f"a {engine} index holds values, not intervals")
         self.engine = engine
         self.partitions = partitions or max(1, capacity // PARTITION)
         self._library = _functions()
         given = np.ascontiguousarray([] if splitters is None else splitters, np.uint64)
         self._handle = self._library.eddyline_structure_open(
-            ENGINES[engine], capacity, self.partitions, sigma, buffer, intervals,
+            KINDS[engine], capacity, self.partitions, sigma, buffer, intervals,
             given.ctypes.data, len(given), threads,
         )  # fmt: skip
         self._pairs, self._records = ctypes.c_uint64(), ctypes.c_uint64()

@@ -51,6 +51,11 @@ class Chain:
     def rows(self) -> int:
         return sum(one.rows for one in self._chunks)
 
+    @property
+    def size(self) -> int:
+        """Bytes that the chunks have."""
+        return sum(one.bytes for one in self._chunks)
+
     def add(self, rows: pa.RecordBatch, times: np.ndarray) -> None:
         if not rows.num_rows:
             return

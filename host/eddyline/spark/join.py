@@ -1,6 +1,7 @@
 """``stream_join``: two DataFrames in, one out."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,11 +10,14 @@ from pyspark.sql import DataFrame
 from eddyline.biclique.envelope import unpack
 from eddyline.results import result_schema
 from eddyline.spark.batch import joined_batch
-from eddyline.spark.errors import StreamJoinError
+from eddyline.spark.distinct import deduplicated, select_with_time, window_of
+from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.joiner import JOINED, Joiner
+from eddyline.spark.late import late_results, marked, require_lateness, with_mark, without_late
 from eddyline.spark.request import Request, make_request, with_lateness
 from eddyline.spark.router import routed
-from eddyline.spark.schemas import WATERMARK, conformed, spark_schema
+from eddyline.spark.scaling import WATCHED, Scaling, require_scalable, watched
+from eddyline.spark.schemas import PASSED, WATERMARK, conformed, spark_schema
 from eddyline.spark.static import joined_static
 
 __all__ = ["join_with", "stream_join"]
@@ -31,9 +35,11 @@ def stream_join(
     order: str = "none",
     select: str | None = None,
     device: str | None = None,
-    units: int | tuple[int, int] | None = None,
+    units: int | tuple[int, int] | Scaling | None = None,
     subgroups: int | None = None,
     draining: Iterable[int | tuple[int, int]] = (),
+    late: str | None = None,
+    distinct: Any = None,
 ) -> DataFrame:
     """Join two streams, two tables, or a stream with a table, over sliding windows.
 
@@ -61,13 +67,20 @@ def stream_join(
     units : int, optional
         Parts that the stored rows are cut into, by default ``spark.eddyline.units``, or 4 if the
         predicate has an equality and 1 if not. A pair, rows and columns, joins by the join-matrix
-        instead of the biclique: a row is then stored several times.
+        instead of the biclique: a row is then stored several times. A :class:`Scaling` follows
+        the load from run to run.
     subgroups : int, optional
         Groups of units; a row is shown to all units of its group. By default as many as units if
         the predicate has an equality, else 1.
     draining : numbers of units, or pairs of units and subgroups
         What earlier runs from the same checkpoint had, for as long as their rows may be matched.
         Their units store nothing new, and no state moves.
+    late : str, optional
+        Column that marks late rows, which are then among the results: ``"r"`` or ``"s"``, with NULL
+        in the columns of the other side. Pairs have NULL there.
+    distinct : True or a window of time, optional
+        Leave out a result if an equal one was handed over at most so long before it, by
+        ``result_time``, which itself is not compared. True is the longer window of the join.
 
     Returns
     -------
@@ -99,18 +112,42 @@ def stream_join(
                 "every row for ever",
             )
         window = "unbounded"
+    scaling = None
+    if isinstance(units, Scaling):
+        require_scalable(streaming=streaming, window=window, others=(subgroups, *draining))
+        scaling = units
+        units, draining = scaling.units, scaling.draining
+    if distinct:
+        select = select_with_time(select, time)
     request = make_request(
         spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
-        units=units, subgroups=subgroups, draining=draining, streaming=streaming,
+        units=units, subgroups=subgroups, draining=draining, late=late, streaming=streaming,
     )  # fmt: skip
+    if late:
+        require_lateness(request, tables=not (r.isStreaming or s.isStreaming))
+    if distinct:
+        with in_sparks_style("DISTINCT"):
+            request = replace(request, distinct=window_of(distinct, request.query))
+    if scaling:
+        kinds = (request.query.window_r.kind, request.query.window_s.kind)
+        scaling.keeps_all = "unbounded" in kinds
+        request = replace(request, watched=True)
+    joined = _joined(r, s, request, scaling)
+    return deduplicated(joined, request) if distinct else joined
+
+
+def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | None) -> DataFrame:
     if r.isStreaming != s.isStreaming:
         return joined_static(r, s, request)
     sent = routed(r, request, "r").union(routed(s, request, "s"))
-    if not streaming:
-        return joined_batch(sent, request)
+    if not r.isStreaming:
+        joined = joined_batch(sent, request)
+        return without_late(joined, request.late) if request.late else joined
     mode = "EventTime" if request.timed else "None"
     units_ = sent.groupBy("unit")
-    return unpacked(units_.transformWithState(Joiner(request), JOINED, "append", mode), request)
+    told = f"{JOINED}, {WATCHED}" if scaling else JOINED
+    joined = units_.transformWithState(Joiner(request), told, "append", mode)
+    return unpacked(watched(joined, scaling) if scaling else joined, request)
 
 
 def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame], DataFrame]:
@@ -120,18 +157,24 @@ def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame],
 
 def unpacked(results: DataFrame, request: Request) -> DataFrame:
     """Return the rows in result envelopes."""
-    schema = result_schema(request.query)
+    query, late = request.query, request.late
+    schema = with_mark(query, late) if late else result_schema(query)
 
     def unpack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for payload in batch["payload"]:
+            for payload, side in zip(batch["payload"], batch["late"].to_pylist(), strict=True):
                 for rows in unpack(payload.as_buffer()):
-                    yield conformed(rows, schema)
+                    if side:
+                        rows = late_results(query, side, rows)
+                    yield marked(rows, schema, side) if late else conformed(rows, schema)
 
     target = spark_schema(schema)
     if request.timed:
-        # No result is older than the watermark, so its own time may be used as one of an input.
-        for output, one in zip(request.query.outputs, target.fields, strict=True):
+        # A result is not older than the watermark, or than the one of the batch before if it has
+        # waited; so its own time may be used as one of an input.
+        for output, one in zip(query.outputs, target.fields, strict=False):
             if output.side == "time":
                 one.metadata[WATERMARK] = request.delay
+                if request.waits:
+                    one.metadata[PASSED] = True
     return results.mapInArrow(unpack_rows, target)

@@ -17,13 +17,13 @@ from eddyline.spark import cache
 from eddyline.spark.chain import Chain
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
+from eddyline.spark.timers import come_back
 from eddyline.times import times_of
 
 __all__ = ["JOINED", "Joiner"]
 
-JOINED = "payload binary"
+JOINED = "payload binary, late string"  # results, or late rows of a side
 SIDES = ("r", "s")
-FOREVER = 2**62  # milliseconds
 
 
 class Joiner(StatefulProcessor):
@@ -46,8 +46,11 @@ class Joiner(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
         late = self._open()
-        arrived, later = self._arrived(int(key[0]), rows, watermark)
-        late += later
+        arrived, too_late = self._arrived(int(key[0]), rows, watermark)
+        late += sum(one.num_rows for one in too_late.values())
+        if self._request.late:
+            for side, one in too_late.items():
+                yield self._row(pack(one), side)
         if self._request.sequenced:
             for side in SIDES:
                 rows_, times = arrived[side].rows, self._times(side, arrived[side].rows)
@@ -68,6 +71,7 @@ class Joiner(StatefulProcessor):
             self._stored[side].drop(self._windows[side], watermark)
         # A unit in memory will forget these rows by itself, so its mark stays good.
         self._write(self._mark, late)
+        yield from self._told(key)
 
     def close(self) -> None:
         pass
@@ -93,23 +97,24 @@ class Joiner(StatefulProcessor):
 
     def _arrived(
         self, unit: int, rows: Iterable[Any], watermark: int
-    ) -> tuple[dict[str, Sent], int]:
-        """Return what was sent, without what came too late, and how many rows of our own did."""
+    ) -> tuple[dict[str, Sent], dict[str, pa.RecordBatch]]:
+        """Return what was sent, without what came too late, and what of our own did."""
         payloads: dict[tuple[str, bool], list[bytes]] = {
             (side, stores): [] for side in SIDES for stores in (True, False)
         }
         for row in rows:
             payloads[row.side, row.stores].append(bytes(row.payload))
-        arrived, late = {}, 0
+        arrived, late = {}, {}
         for side in SIDES:
             sent, stores = opened(payloads, side, self._schemas[side])
             fresh = self._in_time(side, sent, watermark)
             if not fresh.all():
-                if self._request.routing.first(side, unit):
-                    late += int((stores & ~fresh).sum())
+                own = stores & ~fresh
+                if own.any() and self._request.routing.first(side, unit):
+                    late[side] = sent.filter(pa.array(own))
+                    cache.counts[self._request.token]["late_rows"] += late[side].num_rows
                 sent, stores = sent.filter(pa.array(fresh)), stores[fresh]
             arrived[side] = Sent(sent, stores if self._request.routing.shares > 1 else None)
-        cache.counts[self._request.token]["late_rows"] += late
         return arrived, late
 
     def _in_time(self, side: str, rows: pa.RecordBatch, watermark: int) -> np.ndarray:
@@ -137,7 +142,7 @@ class Joiner(StatefulProcessor):
         place = (request.token, int(key[0]))
         unit, results = self._met(place, arrived)
         for batch in results:
-            yield Row(payload=pack(batch))
+            yield self._row(pack(batch))
         for side in SIDES:
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
@@ -149,6 +154,18 @@ class Joiner(StatefulProcessor):
         cache.give_back(place, mark, unit, most=request.cached_units)
         if request.metrics:
             cache.report(request.metrics, request.token)
+        yield from self._told(key)
+
+    def _told(self, key: Any) -> Iterator[Row]:
+        """Say how much the unit stores, to whoever watches."""
+        if self._request.watched:
+            stored = sum(chain.size for chain in self._stored.values())
+            yield Row(payload=None, late=None, unit=int(key[0]), stored=stored)
+
+    def _row(self, payload: bytes, late: str | None = None) -> Row:
+        if self._request.watched:
+            return Row(payload=payload, late=late, unit=None, stored=None)
+        return Row(payload=payload, late=late)
 
     def _met(
         self, place: tuple[str, int], arrived: dict[str, Sent]
@@ -184,23 +201,13 @@ class Joiner(StatefulProcessor):
             return
         due = [chain.oldest for chain in self._waiting.values()]
         due += [self._stored[side].expiry(self._windows[side]) for side in SIDES]
-        known = [when for when in due if when is not None]
-        # The first millisecond that is later, as timers and watermarks count in those.
-        wanted = {min(self._milliseconds(min(known)) + 1, FOREVER)} if known else set()
-        there = set(self._handle.listTimers())
-        for old in there - wanted:
-            self._handle.deleteTimer(old)
-        for new in wanted - there:
-            self._handle.registerTimer(new)
+        come_back(self._handle, due, self._request.query.tick)
 
     def _watermark(self, timers: Any) -> int:
         """Return the watermark in ticks of the join's clock."""
         if not self._request.timed:
             return EARLIEST
         return timers.getCurrentWatermarkInMs() * 10**6 // self._request.query.tick
-
-    def _milliseconds(self, ticks: int) -> int:
-        return ticks * self._request.query.tick // 10**6
 
     def _times(self, side: str, rows: pa.RecordBatch) -> np.ndarray:
         query = self._request.query

@@ -12,13 +12,14 @@ from eddyline.api import make_query
 from eddyline.biclique.routing import Routing, equalities, make_routing
 from eddyline.biclique.unit import Unit
 from eddyline.device.lease import known_addresses
+from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.query.window import Duration
 from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, resolved
-from eddyline.spark.schemas import arrow_schema, watermark_of
+from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
 
 __all__ = ["Request", "make_request"]
 
@@ -38,6 +39,9 @@ class Request:
     cached_units: int
     metrics: str  # folder for counts of every worker process, or nothing
     delay: int | None  # milliseconds that both watermarks are behind at most
+    late: str | None = None  # column that marks late rows among the results
+    distinct: Window | None = None  # in which no two results are equal
+    watched: bool = False  # whether units tell how much they store
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -49,6 +53,11 @@ class Request:
     def sequenced(self) -> bool:
         """Whether rows wait until the watermark has decided their order."""
         return any(w.kind == "rows" for w in (self.query.window_r, self.query.window_s))
+
+    @property
+    def waits(self) -> bool:
+        """Whether results come when the watermark has passed them."""
+        return self.sequenced or self.distinct is not None
 
     def unit(self, device: str | None = None) -> Unit:
         return Unit(self.query, resolved(device or self.device), units=self.routing.shares)
@@ -68,6 +77,7 @@ def make_request(
     units: int | tuple[int, int] | None,
     subgroups: int | None,
     draining: Iterable[int | tuple[int, int]] = (),
+    late: str | None = None,
     streaming: bool,
 ) -> Request:
     with in_sparks_style("QUERY"):
@@ -107,6 +117,7 @@ def make_request(
         settings.number(spark, "cachedUnits", 64),
         settings.text(spark, "metrics", ""),
         delay=_delay(query, r, s) if streaming else None,
+        late=late,
     )
     with in_sparks_style("DEVICE"):
         # Which device a task will have is known in its executor; here, any of them is asked.
@@ -161,4 +172,11 @@ def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:
                 f"stream {side} has no watermark on {column!r}, so its rows could never be "
                 f'forgotten: add .withWatermark("{column}", "10 seconds") to it, or lateness="10s" '
                 "to the join",
+            )
+        if frame.schema[column].metadata.get(PASSED):
+            raise StreamJoinError(
+                "LATE_RESULTS",
+                f"stream {side} is a join with windows of rows, or with distinct: its results come "
+                "when the watermark has passed them, so all of them would be late here. Let that "
+                "join be the last one",
             )

@@ -11,11 +11,14 @@ from pyspark.sql.types import DataType, MapType, StructType, VariantType
 from eddyline.biclique.envelope import pack
 from eddyline.biclique.routing import Router
 from eddyline.biclique.unit import sent_columns
+from eddyline.query.types import numbers
 from eddyline.rowstore import concatenated
+from eddyline.spark.files import row_groups
 from eddyline.spark.request import Request
-from eddyline.spark.schemas import conformed
+from eddyline.spark.rowhash import hashable, row_hashes
+from eddyline.spark.schemas import column, conformed
 
-__all__ = ["ENVELOPE", "SPREAD", "column", "columns_sent", "routed"]
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "routed"]
 
 ENVELOPE = "unit int, side string, stores boolean, payload binary"
 ENVELOPE_ARROW = pa.schema(
@@ -32,37 +35,57 @@ TOGETHER = 1 << 17  # rows that are routed together
 
 def columns_sent(request: Request, side: str) -> pa.Schema:
     """Return what an envelope of this side holds."""
-    schema = request.query.schema(side)
-    fields = [schema.field(name) for name in sent_columns(request.query, side)]
-    if request.sequenced:
+    fields = list(_needed(request, side))
+    # Streams wait by it; of tables it is needed where times are equal, and may be made there.
+    if request.sequenced and (request.timed or not hashable(_needed(request, side))):
         fields.append(pa.field(SPREAD, pa.int64(), nullable=False))
     return pa.schema(fields)
 
 
 def routed(frame: DataFrame, request: Request, side: str) -> DataFrame:
     """Return the rows of a side as envelopes, a few per unit and partition."""
-    names = sent_columns(request.query, side)
-    hashed = [column(name) for name in names if not _unhashable(frame.schema[name].dataType)]
-    spread = (F.xxhash64(*hashed) if hashed else F.lit(0)).alias(SPREAD)
-    sent = frame.select(*(column(name) for name in names), spread)
+    needed = _needed(request, side)
+    spread = request.routing.spreads or SPREAD in columns_sent(request, side).names
+    if not frame.isStreaming and (hashable(needed) or not spread):
+        groups = row_groups(frame, needed)
+        if groups is not None:
+            read = groups.reader(needed.names)
+            return groups.numbers(frame.sparkSession).mapInArrow(
+                _packer(request, side, read), ENVELOPE
+            )
+    sent = frame.select(*(column(name) for name in needed.names))
+    if spread:
+        hashed = [
+            column(name) for name in needed.names if not _unhashable(frame.schema[name].dataType)
+        ]
+        sent = sent.withColumn(SPREAD, F.xxhash64(*hashed) if hashed else F.lit(0))
     return sent.mapInArrow(_packer(request, side), ENVELOPE)
 
 
-def _packer(
-    request: Request, side: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _needed(request: Request, side: str) -> pa.Schema:
+    schema = request.query.schema(side)
+    return pa.schema([schema.field(name) for name in sent_columns(request.query, side)])
+
+
+Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def _packer(request: Request, side: str, read: Stage | None = None) -> Stage:
     def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        router = Router(request.query, side, request.routing)
+        router = Router(request.query, side, request.routing, strays=bool(request.late))
         schema = columns_sent(request, side)
-        for batch in _together(batches):
-            spread = batch[SPREAD].to_numpy(zero_copy_only=False)
+        for batch in _together(read(batches) if read else batches):
+            spread = None
+            if request.routing.spreads:
+                made = SPREAD in batch.schema.names
+                spread = numbers(batch[SPREAD]) if made else row_hashes(batch)
             yield from _envelopes(router, conformed(batch, schema), spread)
 
     return pack_rows
 
 
 def _envelopes(
-    router: Router, rows: pa.RecordBatch, spread: np.ndarray
+    router: Router, rows: pa.RecordBatch, spread: np.ndarray | None
 ) -> Iterator[pa.RecordBatch]:
     for home, mine, units in router.ways(rows, spread):
         payload = pack(rows if len(mine) == rows.num_rows else rows.take(pa.array(mine)))
@@ -88,11 +111,6 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting = []
     if any(one.num_rows for one in waiting):
         yield concatenated(waiting)
-
-
-def column(name: str) -> "F.Column":
-    """Return a column by its name, whatever characters that has."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _unhashable(type_: DataType) -> bool:

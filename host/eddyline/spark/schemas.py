@@ -2,12 +2,22 @@
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-__all__ = ["WATERMARK", "arrow_schema", "conformed", "spark_schema", "watermark_of"]
+__all__ = [
+    "PASSED",
+    "WATERMARK",
+    "arrow_schema",
+    "column",
+    "conformed",
+    "spark_schema",
+    "watermark_of",
+]
 
 WATERMARK = "spark.watermarkDelayMs"
+PASSED = "eddyline.watermarkHasPassed"  # notes that rows come when the watermark is past them
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -24,6 +34,11 @@ def spark_schema(schema: pa.Schema) -> StructType:
 def watermark_of(frame: DataFrame, column: str) -> int | None:
     """Return the delay of a column's watermark in milliseconds, or None if it has none."""
     return frame.schema[column].metadata.get(WATERMARK)
+
+
+def column(name: str) -> "F.Column":
+    """Return a column by its name, whatever characters that has."""
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,8 +14,7 @@ from eddyline.rowstore import empty
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError
 from eddyline.spark.request import Request
-from eddyline.spark.router import column
-from eddyline.spark.schemas import conformed, spark_schema
+from eddyline.spark.schemas import column, conformed, spark_schema
 
 __all__ = ["joined_static"]
 

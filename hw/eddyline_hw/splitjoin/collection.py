@@ -50,7 +50,7 @@ class CollectionTree(wiring.Component):
         Nobody waits for other inputs; what comes from them is not taken any more. An input that
         was switched off must stay so. With a single input it has no effect.
     o : ``Out(foretold(item_layout()))``
-        There is no star, nor a final one, while nothing is on offer.
+        There is no star, nor a result, nor ``final``, while nothing is on offer.
     pair : ``Out(pair_layout(plan, carried))``
         What belongs to the item on offer two cycles ago.
     overrun : ``Out(1)``
@@ -96,7 +96,7 @@ class CollectionTree(wiring.Component):
         queues = []
 
         def queue_up(name, **options):
-            clears = ("star", "final")
+            clears = ("star", "result", "final")
             queue = TicketQueue(item_layout(), self.pair.shape(), clears=clears, **options)
             m.submodules[name] = queue
             queues.append(queue)

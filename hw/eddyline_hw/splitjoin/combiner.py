@@ -33,12 +33,12 @@ class Combiner(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(2)``
-        Results of R arrivals, of S arrivals; without a star or ``final`` while nothing is on offer,
-        and without ``final`` if it is no star.
+        Results of R arrivals, of S arrivals; without ``star``, ``result`` and ``final`` while
+        nothing is on offer, and without ``final`` if it is no star.
     pairs : ``In(pair_layout(plan, carried)).array(2)``
         What belongs to the items on offer two cycles ago.
     records : ``In(foretold(record_layout()))``
-        What to do, in the order of arrivals.
+        What to do, in the order of arrivals; nothing is set while nothing is on offer.
     room : ``In(1)``
         The combined item can be sent.
     push, joined : Out
@@ -64,7 +64,7 @@ class Combiner(wiring.Component):
         m = Module()
 
         # All is decided by what is on offer in the next cycle, when it takes effect.
-        record, serving = self.records.ahead, self.records.coming
+        record = self.records.ahead
         taken, done = Signal(2), Signal()  # what is taken in this cycle, and whether a record is
         after_r = Signal()  # the last result of a group was R's: the next is S's, if there is one
         m.d.comb += [self.records.ready.eq(done), Cat(p.ready for p in self.i).eq(taken)]
@@ -74,16 +74,14 @@ class Combiner(wiring.Component):
         # Two levels of logic: what is foretold, and whether there is room, is one; who is taken
         # from is another. The mapper makes all paths of the operator as long as the longest.
         room = self.room
-        merges, passes = Signal(), Signal(2)
+        merges, passes = record.both, Cat(record.r, record.s)
         stars, heads, finals, star_goes, head_goes = (
             Signal(2, name=name) for name in ("stars", "heads", "finals", "star_goes", "head_goes")
         )
-        m.d.comb += merges.eq(serving & record.both)
         for side, port in enumerate(self.i):
             m.d.comb += [
-                passes[side].eq(serving & ~record.both & (record.side == side)),
                 stars[side].eq(port.ahead.star),
-                heads[side].eq(port.coming & ~port.ahead.star),
+                heads[side].eq(port.ahead.result),
                 star_goes[side].eq(stars[side] & room),
                 head_goes[side].eq(heads[side] & room),
                 finals[side].eq(port.ahead.final),
@@ -95,8 +93,7 @@ class Combiner(wiring.Component):
                 | (merges & head_goes[side] & ~(after_own & heads[other]))
                 | (passes[side] & (star_goes[side] | head_goes[side]))
             )
-        ends = Mux(record.both, stars.all(), Mux(record.side, finals[1], finals[0]))
-        m.d.sync += done.eq(serving & room & ends)
+        m.d.sync += done.eq(room & ((merges & stars.all()) | (passes & finals).any()))
 
         valid, from_s, item = Signal(), Signal(), Signal(item_layout())
         shown = [port.payload for port in self.i]

@@ -122,8 +122,9 @@ class Distributor(wiring.Component):
             packet.hidden.eq(stale & ~open_),
             packet.flush.eq(message.flush & message.star & ~stale),
             self.notes.eq((takes | switches) & ~open_),
-            self.record.side.eq(message.side),
             self.record.both.eq(stale | ~alone),
+            self.record.r.eq(~stale & alone & ~message.side),
+            self.record.s.eq(~stale & alone & message.side),
         ]
 
         with m.If(switches):

@@ -95,6 +95,8 @@ def item_layout():
 
     ``side``
         The side of the arrival that was compared.
+    ``result``
+        It is no star. Where a queue clears both, nobody has to ask whether something is on offer.
     ``star``, ``final``, ``sync``
         A star that is ``final`` closes an arrival (or group of them), whose id it carries; one
         with ``sync`` answers a star that went in. Any other closes a part of an arrival's pairs.
@@ -102,7 +104,7 @@ def item_layout():
         As in a packet; ``ordered`` is a punctuation's ``inner``.
     """
     return data.StructLayout(
-        {"star": 1, "sync": 1, "final": 1, "side": 1, "both": 1, "ordered": 1, "hidden": 1}
+        dict.fromkeys(("star", "result", "sync", "final", "side", "both", "ordered", "hidden"), 1)
     )
 
 
@@ -124,8 +126,9 @@ def joined_layout(plan, carried=()):
 
 
 def record_layout():
-    """Return how the combiner goes on: with the stream of one side until a final star, or ``both``.
+    """Return how the combiner goes on: with the stream of ``r`` or of ``s`` until a final star.
 
-    With ``both`` the streams are merged until either shows a star.
+    With ``both`` instead, the streams are merged until either shows a star. One of the three is
+    set; none, while nothing is on offer.
     """
-    return data.StructLayout({"both": 1, "side": 1})
+    return data.StructLayout({"both": 1, "r": 1, "s": 1})

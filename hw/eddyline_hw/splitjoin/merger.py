@@ -34,14 +34,15 @@ class PunctuatedMerger(wiring.Component):
     Members
     -------
     i : ``In(foretold(item_layout())).array(ways)``
-        Inputs, without a star while nothing is on offer. At most one is taken per cycle, or all of
-        them if all show a star. Stars that are taken together are alike, or have no flag set.
+        Inputs, with neither ``star`` nor ``result`` while nothing is on offer. At most one is taken
+        per cycle, or all of them if all show a star. Stars that are taken together are alike, or
+        have no flag set.
     leader : ``In(ways)``
         The input that ``taken`` names for a star; one-hot.
     room : ``In(1)``
         The merged item can be sent.
     push, item : Out
-        It, two cycles later, from flip-flops. All but a star has no flag set.
+        It, two cycles later, from flip-flops. A result has no other flag set.
     taken : ``Out(ways)``
         Whose item it is.
     """
@@ -78,7 +79,7 @@ class PunctuatedMerger(wiring.Component):
         shown = item_layout()(reduce(or_, (Value.cast(port.payload) for port in self.i)))
         m.d.comb += [
             stars.eq(Cat(port.ahead.star for port in self.i)),
-            others.eq(Cat(port.coming & ~port.ahead.star for port in self.i)),
+            others.eq(Cat(port.ahead.result for port in self.i)),
             barrier.eq(stars.all()),
             ordered.eq(Mux(self._barrier, self._shows_ordered, self._ordered)),
         ]
@@ -104,6 +105,7 @@ class PunctuatedMerger(wiring.Component):
             self.push.eq(self._ready.any()),
             self.item.eq(Value.cast(shown) & self._barrier.replicate(item_layout().size)),
             self.item.star.eq(self._barrier),  # also if none of them has a flag set
+            self.item.result.eq(self._ready.any() & ~self._barrier),
             self.taken.eq(Mux(self._barrier, self.leader, self._ready)),
         ]
         return m

@@ -332,7 +332,9 @@ class SplitJoin(wiring.Component):
         m.submodules.order = order = RoomQueue(record_layout(), depth=SHALLOW, flight=4)
         records = order.o
         for number in range(1, ORDER_DEPTH // SHALLOW):
-            m.submodules[f"order{number}"] = more = Fifo(record_layout(), depth=SHALLOW)
+            clears = tuple(dict(record_layout()))
+            more = Fifo(record_layout(), depth=SHALLOW, clears=clears)
+            m.submodules[f"order{number}"] = more
             wiring.connect(m, records, more.i)
             records = more.o
         m.submodules.orders = orders = Preview(record_layout())

@@ -90,9 +90,11 @@ class PunctuatedSerializer(wiring.Component):
         m.d.sync += [sent.eq(sends), chosen.eq(current & ~after), flags.eq(row)]
         closing = chosen[-1]
         both = closing & flags.both
+        is_star = Cat(chosen[1::2], closing).any()
         m.d.sync += [
             self.sends.eq(Cat(~flags.side | both, flags.side | both) & sent.replicate(2)),
-            self.item.star.eq(Cat(chosen[1::2], closing).any()),
+            self.item.star.eq(is_star),
+            self.item.result.eq(~is_star),
             self.item.side.eq(flags.side),
             self.item.ordered.eq(flags.ordered),
             self.item.both.eq(both),

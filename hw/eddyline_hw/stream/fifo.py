@@ -30,8 +30,6 @@ class Fifo(wiring.Component):
         no enable waits for ``i.valid``. The output register makes up for it.
     memory : str
         ``"lutram"`` for shallow queues, ``"bram"`` for deep ones.
-    trusting : bool
-        The producer knows that there is room: ``i.ready`` is always 1, and nothing waits for it.
     clears : tuple of str
         Bits of the payload that are 0 while nothing is on offer.
 
@@ -41,13 +39,13 @@ class Fifo(wiring.Component):
         Payloads to store. Stalls while the memory is full.
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival.
-    level : ``Out(range(depth + trusting))``
-        Payloads behind the one on offer, a cycle late; ``depth`` if trust was betrayed.
+    level : ``Out(range(depth))``
+        Payloads behind the one on offer, a cycle late.
     peak : ``Out(range(depth))``
         Largest ``level`` since reset, a cycle late; it tells whether ``depth`` was well chosen.
     """
 
-    def __init__(self, shape, *, depth, memory="lutram", trusting=False, clears=()):
+    def __init__(self, shape, *, depth, memory="lutram", clears=()):
         if depth < 4:
             raise ValueError(f"a queue needs a depth of at least 4, not {depth!r}")
         if memory not in STYLES:
@@ -55,13 +53,12 @@ class Fifo(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.memory = memory
-        self.trusting = trusting
         self.clears = clears
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + trusting)),
+                "level": Out(range(depth)),
                 "peak": Out(range(depth)),
             }
         )
@@ -101,7 +98,7 @@ class Fifo(wiring.Component):
         read = Signal()
 
         m.d.comb += [
-            self.i.ready.eq(1 if self.trusting else writable),
+            self.i.ready.eq(writable),
             self.o.payload.eq(payload),
             write.eq(self.i.valid & self.i.ready),
             read.eq(self._readable & (~self.o.valid | self.o.ready)),

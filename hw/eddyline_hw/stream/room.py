@@ -1,10 +1,10 @@
 """A queue that tells early that it is full."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from eddyline_hw.stream.fifo import Fifo
+from eddyline_hw.stream.trusting import TrustingFifo
 
 __all__ = ["RoomQueue"]
 
@@ -21,8 +21,8 @@ class RoomQueue(wiring.Component):
     shape : shape-like
         Payload shape.
     depth : int, optional
-        Places; if left out, so many that a queue which is emptied in every cycle does not run dry
-        before it is refilled after a stop.
+        Places, a power of two; if left out, so many that a queue which is emptied in every cycle
+        does not run dry before it is refilled after a stop.
     flight : int
         Most cycles from a look at ``room`` to the push that comes of it.
     clears : tuple of str
@@ -37,13 +37,13 @@ class RoomQueue(wiring.Component):
     o : ``Out(stream.Signature(shape))``
         Payloads in order of arrival, from flip-flops.
     peak : Out
-        Most payloads that ever waited behind the one on offer.
+        Most payloads that ever waited behind the one on offer, some cycles late.
     overrun : ``Out(1)``
         ``flight`` was wrong: something was lost. Stays set until reset.
     """
 
-    # Pushes that the level does not know of yet, and places that a queue keeps free.
-    BEHIND = 5
+    # Pushes that are not known of yet, and places that a queue keeps free.
+    BEHIND = 4
     latency = 2
 
     @classmethod
@@ -61,7 +61,7 @@ class RoomQueue(wiring.Component):
             )
         self.depth = depth
         self.flight = flight
-        self._fifo = Fifo(shape, depth=depth, trusting=True, clears=clears)
+        self._fifo = TrustingFifo(shape, depth=depth, clears=clears)
         super().__init__(
             {
                 "push": In(1),
@@ -81,12 +81,21 @@ class RoomQueue(wiring.Component):
             fifo.i.payload.eq(self.payload),
         ]
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
-        # Later than the queue itself would have it, but apart from it: nothing else waits for this.
-        level = Signal.like(self.peak)
-        m.d.sync += level.eq(fifo.level)
-        with m.If(level > self.peak):
-            m.d.sync += self.peak.eq(level)
-        m.d.sync += self.room.eq(fifo.level < self.depth - self.BEHIND - self.flight)
-        with m.If(fifo.level == self.depth):
+        allowed = self.depth - self.BEHIND - self.flight
+        m.d.sync += self.room.eq(~fifo.levels[allowed - 1])
+        with m.If(fifo.levels[-1]):
             m.d.sync += self.overrun.eq(1)
+        # The peak follows what was seen, in steps of four cycles: whether it has to grow is found
+        # in two of them, a piece of the levels first.
+        seen, turn, grows = Signal.like(fifo.levels), Signal(2), Signal()
+        pieces = [seen[start : start + 4] for start in range(0, self.depth, 4)]
+        found = Signal(len(pieces))
+        m.d.sync += [
+            seen.eq(seen | fifo.levels),
+            turn.eq(turn + 1),
+            found.eq(Cat(piece.bit_select(self.peak[:2], 1) for piece in pieces)),
+            grows.eq(found.bit_select(self.peak[2:], 1) & (turn == 0)),
+        ]
+        with m.If(grows):
+            m.d.sync += self.peak.eq(self.peak + 1)
         return m

@@ -25,6 +25,18 @@ def test_random_lives(engine):
         live(engine, seed)
 
 
+def test_a_plain_tree_finds_the_same():
+    """The peer of figure 11f, with few and with many equal keys, over several levels."""
+    random = np.random.default_rng(1)
+    for different in (1, 40, 2**32):
+        one = Checked(Structure("btree", capacity=1))
+        for size in (0, 1, 31, 33, 500, 3000):
+            one.insert(random.integers(0, different, size, dtype=np.uint32))
+            low = random.integers(0, different, 60, dtype=np.uint32)
+            one.check(low)
+            one.check(low, np.maximum(low, random.choice(CORNERS, 60)))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=60)
 @given(data=st.data())

@@ -123,8 +123,8 @@ MUTANTS = [
         "records of the other side",
         Patch(
             "eddyline_hw.splitjoin.distributor",
-            "self.record.side.eq(message.side)",
-            "self.record.side.eq(~message.side)",
+            "self.record.s.eq(~stale & alone & message.side)",
+            "self.record.s.eq(~stale & alone & ~message.side)",
         ),
         lambda module: split_join(Distributor=module.Distributor),
         r"answer \d+ did not come|star \d+ is",

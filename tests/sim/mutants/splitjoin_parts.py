@@ -120,8 +120,8 @@ MUTANTS = [
         "combiner that takes whatever is there",
         Patch(
             "eddyline_hw.splitjoin.combiner",
-            "serving & ~record.both & (record.side == side)",
-            "serving & ~record.both & ((record.side == side) | (side == 0))",
+            "Cat(record.r, record.s)",
+            "Cat(record.r | record.s, record.s)",
         ),
         lambda module: combined(module=module),
         r"o: got .*, expected one of",

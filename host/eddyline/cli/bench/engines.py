@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from eddyline.cli.bench.speedup import PEER, speedups
 from eddyline.cli.bench.steps import Steps
 from eddyline.cli.bench.subwindow import BUFFER, Point, Rate, Subwindow
 from eddyline.engine.indexed import SIGMA
@@ -121,15 +122,23 @@ def figures(sizes: Sizes) -> Iterator[Figure]:
 def measure(sizes: Sizes, steps: Steps) -> Row:
     """Measure all figures."""
     planned = list(figures(sizes))
-    steps.expect(len(planned) + 2)
+    steps.expect(len(planned) + 3)
     subwindow = Subwindow(sizes.runs)
     rates: dict[Point, Rate] = {}
+
+    def rate(point: Point) -> Rate:
+        if point not in rates:
+            name = "B-tree" if point.engine == PEER else NAMES[point.engine]
+            steps.detail(f"{name}, batches of {point.batch}")
+            rates[point] = subwindow.measure(point)
+        return rates[point]
+
     for figure in planned:
         steps.begin(f"figure {figure.name}")
         for point in (one for column in figure.columns.values() for one in column):
-            if point not in rates:
-                steps.detail(f"{NAMES[point.engine]}, batches of {point.batch}")
-                rates[point] = subwindow.measure(point)
+            rate(point)
+    steps.begin("figure 11f")
+    speedup = speedups(sizes.subwindow, sizes.batches, sizes.selectivities, rate)
     steps.begin("figure 10f")
     errors = _errors(sizes, steps)
     steps.begin("memory")
@@ -148,6 +157,7 @@ def measure(sizes: Sizes, steps: Steps) -> Row:
             }
             for figure in planned
         ],
+        "speedup": speedup,
         "errors": errors,
         "memory": memory,
         "spread": _spread(rates.values()),

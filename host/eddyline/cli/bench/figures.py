@@ -13,6 +13,7 @@ __all__ = ["write"]
 
 Results = dict[str, Any]
 UNIT = "million tuples per CPU-second"
+SPEEDUP = "Figure 11f: WiB+-Tree, times as fast as a plain B-tree"
 
 
 def write(results: Results, folder: Path) -> str:
@@ -21,6 +22,7 @@ def write(results: Results, folder: Path) -> str:
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (folder / "tables.md").write_text(text + "\n")
     _csv(folder / "throughput.csv", _measured(results))
+    _csv(folder / "speedup.csv", results["speedup"])
     _csv(folder / "adjustment.csv", _errors(results))
     _csv(folder / "memory.csv", results["memory"])
     for name, picture in _plots(results):
@@ -80,6 +82,12 @@ def _tables(results: Results) -> Iterable[str]:
             for row in results["errors"]
         ),
     )
+    yield from (f"## {SPEEDUP}", "")
+    names = list(results["speedup"][0])
+    yield from table(
+        " | ".join(names),
+        ([row["batch"], *(_rate(row[name]) for name in names[1:])] for row in results["speedup"]),
+    )
     yield from ("## Bytes per tuple of 8 bytes", "")
     yield from table(
         "structure | stored | open | sealed | paper",
@@ -106,6 +114,14 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
             f"figure_{figure['name']}",
             plot(title, lines, x=x, y=UNIT, log_x=4, log_y=10),
         )
+    rows = results["speedup"]
+    lines = [
+        Line(name, [(row["batch"], row[name]) for row in rows])
+        for name in rows[0]
+        if name != "batch"
+    ]
+    title = SPEEDUP.removeprefix("Figure ")
+    yield "figure_11f", plot(title, lines, x="batch", y="times as fast", log_x=4, log_y=10)
     most = max(row["partitions"] for row in results["errors"])
     yield (
         "figure_10f",

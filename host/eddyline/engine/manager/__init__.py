@@ -8,6 +8,16 @@ that the processes share; only small messages travel.
 from eddyline.engine.manager.crew import Crew
 from eddyline.engine.manager.ledger import Status
 from eddyline.engine.manager.managed import ManagedJoin
+from eddyline.engine.manager.outlet import Consumer, Outlet
 from eddyline.engine.manager.sharing import Sharing, SubwindowSharing, TupleSharing
 
-__all__ = ["Crew", "ManagedJoin", "Sharing", "Status", "SubwindowSharing", "TupleSharing"]
+__all__ = [
+    "Consumer",
+    "Crew",
+    "ManagedJoin",
+    "Outlet",
+    "Sharing",
+    "Status",
+    "SubwindowSharing",
+    "TupleSharing",
+]

@@ -35,6 +35,7 @@ class Batch:
     stops: np.ndarray
     live: tuple[int, int]
     awaited: set[int] = field(default_factory=set)
+    pairs: int = 0
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
 
 

@@ -11,13 +11,15 @@ import numpy as np
 
 from eddyline.device import Tuples
 from eddyline.engine.choice import choose
+from eddyline.engine.indexed import IndexedJoin, library
 from eddyline.engine.manager.collector import Collector
 from eddyline.engine.manager.crew import Crew
 from eddyline.engine.manager.ledger import Batch, Place, Status
 from eddyline.engine.manager.link import Gone, Message
 from eddyline.engine.manager.mirror import Mirror
-from eddyline.engine.manager.output import Piece, in_order
-from eddyline.engine.manager.sharing import SUBWINDOWS, Sharing, sharing
+from eddyline.engine.manager.outlet import Outlet
+from eddyline.engine.manager.output import Piece, in_order, part_of
+from eddyline.engine.manager.sharing import Sharing, sharing
 from eddyline.engine.manager.watch import Watch
 from eddyline.engine.part import Held, Part
 from eddyline.errors import DeviceError
@@ -27,7 +29,7 @@ __all__ = ["ManagedJoin"]
 
 logger = logging.getLogger(__name__)
 
-BATCH = 1 << 14  # arrivals of a batch, at the most
+BATCH = 1 << 15  # arrivals of a batch, at the most
 # Batches that workers have at a time: one to work on, one to find when they have done it. The
 # mirror counts on it that there are no more.
 DEPTH = 2
@@ -44,11 +46,11 @@ class ManagedJoin:
 
     Arrivals are collected in batches. Each tuple is stored by one worker, and a batch goes to the
     workers that store some of it or hold something to compare it with; the others only learn,
-    later, how many tuples have passed. A batch's results are handed over when every one of these
-    workers has answered: straight as they come, or merged if the plan asks for an order. When a
-    worker dies, another takes its place, stores what that had stored, and does again what was not
-    answered; so every pair is handed over exactly once. A death is noticed at once: by whoever
-    waits for results, or by a thread that watches the workers while nobody does.
+    later, how many tuples have passed. What a worker has found for a batch is handed over when it
+    has answered, whatever the others do; if the plan asks for an order, when all have answered, and
+    merged. When a worker dies, another takes its place, stores what that had stored, and does again
+    what was not answered; so every pair is handed over exactly once. A death is noticed at once: by
+    whoever waits for results, or by a thread that watches the workers while nobody does.
 
     An :class:`eddyline.engine.part.Engine`, and a context manager.
 
@@ -70,6 +72,9 @@ class ManagedJoin:
         A batch is closed when it has so many arrivals.
     linger : float
         A batch is closed by the first ``pull`` so many seconds after its first arrival.
+    outlet : Outlet, optional
+        Where workers put their results, for a consumer in another process. Parts that are pulled
+        here then have no pairs, and only tell what is closed. Not where an order is asked for.
     crew : Crew, optional
         Workers to use; they are not ended with the join.
     """
@@ -85,22 +90,28 @@ class ManagedJoin:
         subwindows: int = 0,
         batch: int = BATCH,
         linger: float = 0,
+        outlet: Outlet | None = None,
         crew: Crew | None = None,
         progress: Callable[[str], None] | None = None,
     ):
         self._collector = Collector(batch, linger)
+        self._ordered = plan.order.kind != "none"
+        if outlet and self._ordered:
+            raise ValueError(f"results in {plan.order.kind} order pass the output gate: no outlet")
+        self._outlet = outlet
         choice = choose(plan, engine)
-        if choice.paths is not None:
-            from eddyline.engine.indexed import library
-
+        if choice.compiled:
             library(progress)  # one process compiles it, not all of them
         self._plan = plan
         self._own = None if crew else Crew(workers)
         self._crew = crew or self._own
         self._places = [Place() for _ in range(len(self.crew))]
         each = -(-subwindows // len(self.crew))
-        if share == "subwindows":
-            each = each or SUBWINDOWS
+        self._maker: IndexedJoin | None = None
+        if choice.paths and choice.compiled:
+            self._maker = IndexedJoin(
+                plan, choice.paths, engine=choice.engine, shares=len(self.crew)
+            )
         if isinstance(share, str):
             share = sharing(share, plan, len(self.crew), each)
         self._sharing = share
@@ -112,7 +123,6 @@ class ManagedJoin:
             "subwindows": each,
             "shares": len(self.crew),
         }
-        self._ordered = plan.order.kind != "none"
         self._mirror = Mirror(plan)
         self._live = (0, 0)
         self._ending = False
@@ -125,7 +135,7 @@ class ManagedJoin:
         self._failure: Exception | None = None
         self._watch: Watch | None = None
         for place in range(len(self.crew)):
-            self._tell(place, {**self._configuration, "place": place})
+            self._configure(place)
         self._mend()
         self._watch = Watch(self)
 
@@ -137,6 +147,9 @@ class ManagedJoin:
 
     def close(self) -> None:
         """End the workers and let shared memory go; doing so again is harmless."""
+        with self._turn:
+            if self._crew and self._outlet:
+                self._outlet.end()
         self._let_go()
         if self._watch:
             self._watch.close()
@@ -146,6 +159,8 @@ class ManagedJoin:
             if self._own:
                 self._own.close()
             self._mirror.close()
+            if self._maker:
+                self._maker.close()
             self._crew = None
 
     @property
@@ -241,6 +256,7 @@ class ManagedJoin:
             "sides": (mirror.order.count - len(tuples), mirror.order.count),
             "r": (first[0], mirror.counts[0]),
             "s": (first[1], mirror.counts[1]),
+            "keys": self._prepared(tuples, settled=settled),
         }
         last = (tuples.r, tuples.s)[tuples.sides[-1]][-1]
         starts, stops = mirror.partners(tuples) if self._ordered else (NOTHING, NOTHING)
@@ -265,6 +281,20 @@ class ManagedJoin:
         self._live = live
         self._mend()
         self._complete()
+
+    def _prepared(self, tuples: Tuples, *, settled: bool) -> tuple[int, int]:
+        """Make the keys of a batch, once for all workers; return where they are."""
+        keys = self._mirror.keys
+        first = keys.count
+        if self._maker:
+            keys.append(self._maker.keys(tuples), settled=settled)
+        return first, keys.count
+
+    def _configure(self, number: int) -> None:
+        self._tell(number, {**self._configuration, "place": number})
+        if self._outlet:
+            with suppress(Gone):  # it is found out by what it is told next
+                self.crew.send(number, {"do": "outlet"}, self._outlet.giving)
 
     def _tell(self, number: int, message: Message) -> None:
         """Send a message to a worker, after the whereabouts of what it may have to read."""
@@ -312,7 +342,12 @@ class ManagedJoin:
             piece = Piece.read(fd, message["pairs"], message["ends"])
             mine[0].pieces.setdefault(number, []).append(piece)
         else:
-            mine[0].awaited.remove(number)
+            batch = mine[0]
+            batch.awaited.remove(number)
+            batch.pairs += message["pairs"]
+            if not self._ordered:
+                for piece in batch.pieces.pop(number, []):
+                    self._ready.append(part_of(piece, self._closed))
             place = self._places[number]
             r, s = (Held(*side) for side in message["held"])
             place.status = Status(place.before + message["comparisons"], (r, s))
@@ -327,33 +362,24 @@ class ManagedJoin:
         while self._flight and not self._flight[0].awaited:
             batch = self._flight.popleft()
             self._closed += batch.arrivals
-            workers = [batch.pieces[number] for number in sorted(batch.pieces)]
-            parts = self._parts(batch, workers)
-            self._ready.extend(parts)
-            pairs = sum(len(part.r_id) for part in parts)
-            self._results += pairs
-            fitting = PAIRS * batch.arrivals // max(pairs, 1)
+            self._ready.append(self._last_part(batch))
+            self._results += batch.pairs
+            if self._outlet:
+                self._outlet.closed(batch.order["batch"], self._closed)
+            fitting = PAIRS * batch.arrivals // max(batch.pairs, 1)
             self._collector.limit = max(1, min(fitting, self._collector.most))
             for side, oldest in zip(self._mirror.sides, batch.live, strict=True):
                 side.forget(oldest)
             self._mirror.order.forget(batch.order["sides"][1])
+            self._mirror.keys.forget(batch.order["keys"][1])
             self._send_full()
 
-    def _parts(self, batch: Batch, workers: list[list[Piece]]) -> list[Part]:
-        if self._ordered:
-            one = in_order(workers, batch.arrivals)
-            return [
-                Part(one.r_id, one.s_id, one.at, one.ends, batch.starts, batch.stops, self._closed)
-            ]
-        pieces = [piece for some in workers for piece in some]
-        before = self._closed - batch.arrivals
-        nothing = np.empty(0, np.uint32)
-        parts = [
-            Part(one.r_id, one.s_id, NOTHING, NOTHING, NOTHING, NOTHING, before) for one in pieces
-        ]
-        last = parts.pop() if parts else None
-        r_id, s_id = (last.r_id, last.s_id) if last else (nothing, nothing)
-        return [*parts, Part(r_id, s_id, NOTHING, NOTHING, NOTHING, NOTHING, self._closed)]
+    def _last_part(self, batch: Batch) -> Part:
+        """Return what closes a batch; with an order, that is all of it."""
+        if not self._ordered:
+            return part_of(None, self._closed)
+        one = in_order([batch.pieces[number] for number in sorted(batch.pieces)], batch.arrivals)
+        return Part(one.r_id, one.s_id, one.at, one.ends, batch.starts, batch.stops, self._closed)
 
     # Recovery.
 
@@ -372,10 +398,8 @@ class ManagedJoin:
             if self._crew is None:
                 return
             try:
-                for number in self._crew.ended():
-                    self._dead.add(number)
-                    self._places[number].idle += 1
-                self._mend()
+                self._dead.update(self._crew.ended())
+                self._mend(patient=False)
                 self._complete()
             except Exception as error:
                 # The next call raises it: there is nobody here to hear of it.
@@ -388,10 +412,15 @@ class ManagedJoin:
         if self._watch:
             self._watch.ring()
 
-    def _mend(self) -> None:
-        """Let other workers take the places of those that have ended."""
+    def _mend(self, *, patient: bool = True) -> None:
+        """Let other workers take the places of those that have ended.
+
+        One that ends whenever it is started is left alone, unless ``patient``.
+        """
         while self._dead:
-            self._replace(self._dead.pop())
+            number = self._dead.pop()
+            if patient or self._places[number].idle < ATTEMPTS:
+                self._replace(number)
 
     def _replace(self, number: int) -> None:
         with suppress(Gone):
@@ -400,9 +429,11 @@ class ManagedJoin:
         place = self._places[number]
         again = [batch for batch in self._flight if number in batch.awaited]
         place.attempts += bool(again)
-        if place.attempts > ATTEMPTS:
+        place.idle += not again
+        if place.attempts > ATTEMPTS or place.idle > 2 * ATTEMPTS:
             self._let_go()
-            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times over the same batch")
+            what = "over the same batch" if again else "with nothing to do"
+            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times {what}")
         self._restarts += 1
         self.crew.replace(number)
         self._ring()
@@ -414,7 +445,7 @@ class ManagedJoin:
         # What it had stored before the first batch that it does again.
         upto = (again[0].order["r"][0], again[0].order["s"][0]) if again else self._mirror.counts
         kept = [side.kept for side in self._mirror.sides]
-        self._tell(number, {**self._configuration, "place": number})
+        self._configure(number)
         self._tell(number, {"do": "load", "r": (kept[0], upto[0]), "s": (kept[1], upto[1])})
         for batch in again:
             self._tell(number, batch.order)

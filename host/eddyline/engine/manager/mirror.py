@@ -56,6 +56,8 @@ class Mirror:
         R and S.
     order : SharedArray
         The side of every arrival.
+    keys : SharedArray
+        What the manager has made of each batch for all workers, in bytes.
     """
 
     def __init__(self, plan: Plan):
@@ -64,6 +66,7 @@ class Mirror:
             MirroredSide(np.dtype(plan.s.fields), plan.window_s),
         )
         self.order = SharedArray(np.dtype(np.uint8))
+        self.keys = SharedArray(np.dtype(np.uint8))
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -73,6 +76,7 @@ class Mirror:
     def arrays(self) -> Iterator[tuple[str, SharedArray]]:
         """Yield everything that workers read, by the names they know it by."""
         yield "sides", self.order
+        yield "keys", self.keys
         for name, side in zip("rs", self.sides, strict=True):
             yield name, side.records
             yield f"{name}_owners", side.owners

@@ -1,12 +1,13 @@
-"""The output gate: results of several workers in one order (ScaleJoin's SG_out)."""
+"""What workers have found, and the output gate: it in one order (ScaleJoin's SG_out)."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from eddyline.engine.manager.shared import received
+from eddyline.engine.part import Part
 
-__all__ = ["Piece", "in_order"]
+__all__ = ["Piece", "in_order", "part_of"]
 
 BYTES = np.dtype(np.uint8)
 
@@ -34,6 +35,13 @@ class Piece:
         return cls(
             r_id.view(np.uint32), s_id.view(np.uint32), at.view(np.int64), counts.view(np.int64)
         )
+
+
+def part_of(piece: Piece | None, closed: int) -> Part:
+    """Return what a worker has found without an order, or nothing, as an engine's result."""
+    ids, none = np.empty(0, np.uint32), np.empty(0, np.int64)
+    r_id, s_id = (piece.r_id, piece.s_id) if piece else (ids, ids)
+    return Part(r_id, s_id, none, none, none, none, closed)
 
 
 def in_order(workers: list[list[Piece]], arrivals: int) -> Piece:

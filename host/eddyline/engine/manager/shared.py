@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["SharedArray", "SharedView", "received", "sent"]
 
-LEAST = 1 << 16  # bytes of the smallest segment
+LEAST = 1 << 20  # bytes of the smallest segment, and of the room that is left in a new one
 
 
 class SharedArray:
@@ -53,7 +53,9 @@ class SharedArray:
         end = self.count + len(values)
         if end - self.base > len(self._values):
             self._move(end - self.kept, settled=settled)
-        self._values[self.count - self.base : end - self.base] = values
+        # numpy copies records one by one, and bytes all at once.
+        new = np.ascontiguousarray(values, self.dtype).view(np.uint8)
+        self._values[self.count - self.base : end - self.base].view(np.uint8)[:] = new
         self.count = end
 
     def forget(self, below: int) -> None:
@@ -70,8 +72,8 @@ class SharedArray:
         self.moves += 1
         # What comes now must not be written over what somebody is reading.
         if not settled or needed > room:
-            self._open(2 * needed)
-        self._values[: len(live)] = live
+            self._open(3 * needed + LEAST // self.dtype.itemsize)  # so that moves are rare
+        self._values[: len(live)].view(np.uint8)[:] = live.view(np.uint8)
 
     def _open(self, capacity: int) -> None:
         old, self.fd = self.fd, _segment(capacity * self.dtype.itemsize)

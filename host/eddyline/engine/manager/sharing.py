@@ -10,9 +10,9 @@ from eddyline.plan import Plan, Window
 __all__ = ["OWNER", "SUBWINDOWS", "Sharing", "SubwindowSharing", "TupleSharing", "sharing"]
 
 OWNER = np.dtype(np.uint16)
-# Subwindows per worker and window. One (PanJoin, section V-C) would leave a worker of two with
-# anything from half a window to all of it; with more, shares differ by less.
-SUBWINDOWS = 4
+# Subwindows per worker and window (PanJoin, section V-C). Every one is another lookup for every
+# arrival; a worker cuts its own into smaller ones where batches are small.
+SUBWINDOWS = 1
 UNBOUNDED = 1 << 14  # tuples of a subwindow where the window has no end
 LONGEST = 2**63 - 1
 
@@ -54,6 +54,9 @@ class TupleSharing:
 class SubwindowSharing:
     """Give subwindows to workers, one after the other (PanJoin, section III-A).
 
+    The worker with the newest subwindow of a window often has the oldest, too, so S begins half a
+    round after R: one worker then stores R while another stores S.
+
     Parameters
     ----------
     plan : Plan
@@ -75,8 +78,10 @@ class SubwindowSharing:
 
     def owners(self, tuples: Tuples, first: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         r, s = (
-            (side.numbers(records["time"], start) % self._workers).astype(OWNER)
-            for side, records, start in zip(self._sides, (tuples.r, tuples.s), first, strict=True)
+            ((turn + side.numbers(records["time"], start)) % self._workers).astype(OWNER)
+            for turn, side, records, start in zip(
+                (0, self._workers // 2), self._sides, (tuples.r, tuples.s), first, strict=True
+            )
         )
         return r, s
 

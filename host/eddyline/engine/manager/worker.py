@@ -16,6 +16,7 @@ import numpy as np
 from eddyline.device import Tuples
 from eddyline.engine.choice import choose
 from eddyline.engine.manager.link import Gone, Link
+from eddyline.engine.manager.outlet import Spout
 from eddyline.engine.manager.shared import SharedView, sent
 from eddyline.engine.manager.sharing import OWNER
 from eddyline.engine.part import Part, ShareEngine, Stores
@@ -38,6 +39,7 @@ class Worker:
     def __init__(self, link: Link):
         self._link = link
         self._engine: ShareEngine | None = None
+        self._spout: Spout | None = None
         self._views: dict[str, SharedView]
         self._passed = [0, 0]
 
@@ -47,6 +49,7 @@ class Worker:
             order.__name__: order
             for order in (
                 self.configure,
+                self.outlet,
                 self.share,
                 self.rebase,
                 self.load,
@@ -66,6 +69,9 @@ class Worker:
         """Get ready for a plan, with empty windows."""
         if self._engine:
             self._engine.close()
+        if self._spout:
+            self._spout.close()
+            self._spout = None
         query = Plan.from_json(plan)
         choice = choose(query, engine)
         self._place = place
@@ -76,20 +82,17 @@ class Worker:
             "r_owners": OWNER,
             "s_owners": OWNER,
             "sides": np.dtype(np.uint8),
+            "keys": np.dtype(np.uint8),
         }
         self._views = {}
         self._passed = [0, 0]
-        if choice.paths is None:
-            from eddyline.engine.nested_share import NestedLoopShare
+        self._engine = choice.open_share(
+            query, threads=threads, subwindows=subwindows, shares=shares
+        )
 
-            self._engine = NestedLoopShare(query, threads=threads)
-            return
-        from eddyline.engine.indexed import IndexedJoin
-
-        self._engine = IndexedJoin(
-            query, choice.paths,
-            engine=choice.engine, threads=threads, subwindows=subwindows, shares=shares,
-        )  # fmt: skip
+    def outlet(self, fd: int) -> None:
+        """Send results there from now on, not to the manager."""
+        self._spout = Spout(fd, self._place)
 
     def share(self, name: str, base: int, fd: int) -> None:
         """Read an array in other memory from now on."""
@@ -106,21 +109,26 @@ class Worker:
         if len(tuples):
             self._running.load(tuples, stores)
 
-    def join(self, batch: int, sides: Range, r: Range, s: Range) -> None:
+    def join(self, batch: int, sides: Range, r: Range, s: Range, keys: Range) -> None:
         """Look a batch up, store this worker's share of it, and send results and status."""
         tuples, stores = self._tuples(self._views["sides"].view(*sides), r, s)
-        self._running.push(tuples, stores)
+        made = self._views["keys"].view(*keys) if keys[0] < keys[1] else None
+        self._running.push(tuples, stores, made)
         parts: list[Part] = []
+        pairs = 0
         while (part := self._running.pull()) is not None:
             parts.append(part)
             if sum(len(one.r_id) for one in parts) >= TOGETHER:
-                self._send(batch, parts)
+                pairs += self._send(batch, parts)
                 parts = []
-        self._send(batch, parts)
+        pairs += self._send(batch, parts)
+        if self._spout:
+            self._spout.send({"say": "done", "batch": batch})
         self._link.send(
             {
                 "say": "done",
                 "batch": batch,
+                "pairs": pairs,
                 "comparisons": self._running.report()["comparisons"],
                 "held": self._running.held(),
             }
@@ -153,8 +161,11 @@ class Worker:
         )
         return Tuples(sides, views["r"].view(*r), views["s"].view(*s)), stores
 
-    def _send(self, batch: int, parts: list[Part]) -> None:
-        """Send parts as one, in memory that belongs to the manager from then on."""
+    def _send(self, batch: int, parts: list[Part]) -> int:
+        """Send parts as one, in memory that belongs to the receiver from then on.
+
+        Returns how many pairs there are.
+        """
         pairs = np.array([len(part.r_id) for part in parts], np.int64)
         columns = [[part.r_id for part in parts], [part.s_id for part in parts]]
         ends = 0
@@ -163,14 +174,16 @@ class Worker:
             moved = [part.ends + first for part, first in zip(parts, before, strict=True)]
             columns = [[part.at for part in parts], moved, *columns]
             ends = sum(map(len, moved))
-        if not pairs.sum() and not ends:
-            return
+        count = int(pairs.sum())
+        if not count and not ends:
+            return 0
         fd = sent([array for column in columns for array in column])
         try:
-            message = {"say": "part", "batch": batch, "pairs": int(pairs.sum()), "ends": ends}
-            self._link.send(message, fd)
+            message = {"say": "part", "batch": batch, "pairs": count, "ends": ends}
+            (self._spout or self._link).send(message, fd)
         finally:
             os.close(fd)
+        return count
 
 
 def main() -> None:

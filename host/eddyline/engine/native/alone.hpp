@@ -1,6 +1,7 @@
 // One structure on its own, with keys of 32 bits, behind a plain C interface.
 #pragma once
 #include "bisort.hpp"
+#include "btree.hpp"
 #include "hash.hpp"
 #include "pool.hpp"
 #include "rap.hpp"
@@ -39,6 +40,7 @@ EXPORT Alone* eddyline_structure_open(int kind, u64 capacity, u64 partitions, do
         case Kind::rap:
             one->structure = std::make_unique<RapTable<u32>>(intervals, capacity, partitions, sigma, given);
             break;
+        case Kind::btree: one->structure = std::make_unique<BTree<u32>>(); break;
         case Kind::wib: one->structure = std::make_unique<WibTree<u32>>(intervals, capacity, width); break;
         default: one->structure = std::make_unique<BiSort<u32>>(intervals, buffer);
     }

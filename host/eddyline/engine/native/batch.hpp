@@ -16,6 +16,7 @@ struct Batch {
     bool shared = false;
     std::vector<u8> stores[2];
     u64 stored[2];                      // how many
+    const u8* written = nullptr;        // keys that another join has made
 
     // Where tuples may come in any order: who meets, the times of each side's tuples, and those below
     // which none comes after this batch.

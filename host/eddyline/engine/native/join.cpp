@@ -48,6 +48,7 @@ class Join {
     size_t subwindows_;  // per window or share of it, or 0 to choose
     size_t shares_;      // joins that each store a share of the tuples, or 0 if this one stores all
     Pool pool_;
+    Array<u8> written_;  // keys for other joins
     std::deque<Batch> waiting_;
     std::vector<Batch> spare_;  // memory of batches that have ended: new memory is dear
     Batch batch_;
@@ -97,8 +98,9 @@ public:
     }
 
     // Take arrivals. All of them are looked up; where `stores` tells of a side's tuples, those with a
-    // zero are not stored, and meet nobody who comes later.
-    void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
+    // zero are not stored, and meet nobody who comes later. `written` are their keys, as `keys` of another
+    // join of the same plan has made them, or nothing; they are read when the batch is looked up.
+    void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
         size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
         if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
         for (size_t from = 0, some; from < n; from += some) {
@@ -107,6 +109,22 @@ public:
             r += waiting_.back().records[0].size();
             s += waiting_.back().records[1].size();
         }
+        if (written && n) waiting_.back().written = written;
+    }
+
+    // Make the keys of a batch for joins that store a share each: the size of every part, then the parts.
+    const Array<u8>& keys(const u8* r, size_t r_count, const u8* s, size_t s_count) {
+        const u8* records[2] = {r, s};
+        size_t counts[2] = {r_count, s_count}, parts = 2 * lookups_.size();
+        written_.clear();
+        written_.resize(8 * parts);
+        for (size_t i = 0; i < parts; i++) {
+            u64 before = written_.size();
+            lookups_[i / 2]->write(columns_[i & 1].layout, records[i & 1], counts[i & 1], i & 1, written_);
+            u64 bytes = written_.size() - before;
+            std::memcpy(written_.data() + 8 * i, &bytes, 8);
+        }
+        return written_;
     }
 
     // Store tuples without looking anything up, as if they had come and gone through earlier.
@@ -375,9 +393,17 @@ private:
     }
 
     void prepare() {
-        pool_.run(2 * lookups_.size(), [&](size_t i) {
-            int side = i & 1;
-            lookups_[i / 2]->prepare(batch_, columns_[side].layout, side);
+        size_t parts = 2 * lookups_.size();
+        std::vector<const u8*> written(parts, nullptr);
+        const u8* at = batch_.written ? batch_.written + 8 * parts : nullptr;
+        for (size_t i = 0; at && i < parts; i++) {
+            u64 bytes;
+            std::memcpy(&bytes, batch_.written + 8 * i, 8);
+            written[i] = at;
+            at += bytes;
+        }
+        pool_.run(parts, [&](size_t i) {
+            lookups_[i / 2]->prepare(batch_, columns_[i & 1].layout, i & 1, written[i]);
         });
     }
 
@@ -470,7 +496,9 @@ private:
             double batch = std::max(batch_size_ / 2, double(lookups_[0]->path.buffer));
             // Only BI-Sort merges.
             if (sorts) n = size_t(std::sqrt(tuples / (2 * batch * (strips ? 80 : 30))) + 0.5);
-            n = std::clamp<size_t>(n, !counted ? 4 : strips ? 1 : 2, 64);
+            size_t least = !counted ? 4 : strips ? 1 : 2;  // over all shares
+            if (shares_) least = std::max<size_t>(1, least / shares_);
+            n = std::clamp<size_t>(n, least, 64);
         }
         return (tuples + n - 1) / n;
     }
@@ -481,7 +509,7 @@ private:
         for (const auto& some : candidates_)
             for (const Record& one : some.records) {
                 load_[batch_.arrival[some.side][one.probe]] += one.end - one.begin;
-                if (some.within && !some.later)
+                if (some.within)
                     for (u32 i = one.begin; i < one.end; i++)
                         load_[batch_.arrival[1][some.refs[i]]]++;
             }
@@ -654,13 +682,6 @@ private:
                     add(r, s, when, u8(me));
                     continue;
                 }
-                if (some.within && some.later) {
-                    u64 theirs = batch.first[1 - me] + ref;
-                    if (batch.arrival[1 - me][ref] > when || theirs < start) continue;
-                    if (me == 0) add(mine, theirs, when, 0);
-                    else add(theirs, mine, when, 1);
-                    continue;
-                }
                 if (some.within) {  // only ever looked up by R
                     u64 theirs = batch.first[1] + ref;
                     u32 then = batch.arrival[1][ref];
@@ -827,9 +848,18 @@ EXPORT Join* eddyline_join_open(const i64* spec, u64 n, u64 threads, char* error
 EXPORT void eddyline_join_close(Join* join) { delete join; }
 // Without `stores_r` and `stores_s`, every tuple is stored.
 EXPORT int eddyline_join_push(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, const u8* stores_r,
-                              const u8* stores_s, char* error, u64 size) {
+                              const u8* stores_s, const u8* written, char* error, u64 size) {
     const u8* stores[2] = {stores_r, stores_s};
-    return guarded(error, size, [&] { join->push(sides, n, r, s, stores); return 0; });
+    return guarded(error, size, [&] { join->push(sides, n, r, s, stores, written); return 0; });
+}
+EXPORT int eddyline_join_keys(Join* join, const u8* r, u64 r_count, const u8* s, u64 s_count, const u8** to,
+                              u64* bytes, char* error, u64 size) {
+    return guarded(error, size, [&] {
+        const Array<u8>& written = join->keys(r, r_count, s, s_count);
+        *to = written.data();
+        *bytes = written.size();
+        return 0;
+    });
 }
 EXPORT int eddyline_join_load(Join* join, const u8* sides, u64 n, const u8* r, const u8* s, const u8* stores_r,
                               const u8* stores_s, char* error, u64 size) {

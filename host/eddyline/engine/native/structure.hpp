@@ -6,7 +6,7 @@
 
 namespace eddyline {
 
-enum class Kind { bisort, rap, wib, hash, grid };
+enum class Kind { bisort, rap, wib, hash, grid, btree };
 
 template <class K> class Structure {
 public:

@@ -30,7 +30,8 @@ def test_an_array_grows_and_forgets(steps):
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_an_array_that_forgets_does_not_grow(settled):
+def test_an_array_that_forgets_does_not_grow(settled, monkeypatch):
+    monkeypatch.setattr("eddyline.engine.manager.shared.LEAST", 1 << 14)
     array = SharedArray(LONG)
     for _ in range(1000):
         array.append(np.arange(1000), settled=settled)

@@ -1,0 +1,89 @@
+"""What units of both models store and are sent: BiStream's figures 6, 10 and 11, as tables.
+
+Bytes are those of the envelopes that Spark shuffles and keeps as state, beside what the paper's
+equations 1 (stored), 5 and 6 (sent) say, all in parts of the input. A row that a unit stores is not
+sent there again to meet the other side, since a unit is one for both sides (docs/decisions.md), so
+less is sent than equation 5 says. Memory over time is that of one unit, with its window.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.api import make_query
+from eddyline.biclique.envelope import pack
+from eddyline.biclique.routing import Router, Routing, make_routing
+from eddyline.biclique.unit import Sent, Unit
+from eddyline.query import Query
+
+ROWS = 1 << 16
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int32()), ("v", pa.int64())])
+# Units and subgroups of a biclique, or rows and columns of a matrix.
+CUTS: list[tuple[int | tuple[int, int], int | None]] = [
+    (1, 1), (4, 1), (4, 2), (4, 4), (16, 1), (16, 2), (16, 4), (16, 16), (64, 1), (64, 8),
+    ((2, 2), None), ((4, 4), None), ((8, 8), None),
+]  # fmt: skip
+STEPS, WINDOWS = 40, (5, 10, 20)  # windows are in steps
+
+
+def measure() -> Iterator[str]:
+    yield "| units | subgroups | largest unit stores | all store (equation 1) | sent (5, 6) |"
+    for units, subgroups in CUTS:
+        query = _query("unbounded")
+        yield _line(query, make_routing(query, units, subgroups))
+    yield f"rows held by a unit after every fifth of {STEPS} steps, in steps' worth of rows:"
+    for window in WINDOWS:
+        held = ", ".join(f"{one:.1f}" for one in _held(window))
+        yield f"| window of {window} steps | {held} |"
+
+
+def _line(query: Query, routing: Routing) -> str:
+    stored: Counter[int] = Counter()
+    sent = plain = 0
+    for number, side in enumerate("rs"):
+        rows, spread = _rows(number, 0, ROWS), _spread(number)
+        plain += len(pack(rows))
+        for home, mine, units in Router(query, side, routing).ways(rows, spread):
+            size = len(pack(rows.take(pa.array(mine))))
+            sent += size * len(units)
+            stored.update({unit: size for unit in units if routing.stores(home, unit)})
+    lines, columns = (routing.lines(side) for side in "rs")
+    # Both sides are as large as each other. Equation 5 with m = n units in d = e subgroups.
+    store_says = (lines + columns) / 2 if routing.columns else 1
+    sent_says = store_says if routing.columns else routing.each + 1
+    name = f"{lines} x {columns} matrix" if routing.columns else str(routing.units)
+    return (
+        f"| {name} | {'' if routing.columns else routing.subgroups} "
+        f"| {max(stored.values()) / plain:.3f} | {sum(stored.values()) / plain:.2f} "
+        f"({store_says:.2f}) | {sent / plain:.2f} ({sent_says:.2f}) |"
+    )
+
+
+def _held(window: int) -> Iterator[float]:
+    """Feed a unit step by step, and yield what it holds."""
+    each = ROWS // STEPS
+    unit = Unit(_query(f"time:{window * each}"), "cpu")
+    for step in range(STEPS):
+        for _ in unit.join(*(Sent(_rows(n, step * each, each)) for n in (0, 1))):
+            pass
+        unit.forget((step + 1) * each - 1)
+        if step % 5 == 4:
+            yield sum(unit.stored) / (2 * each)
+    unit.close()
+
+
+def _query(window: str) -> Query:
+    return make_query(SCHEMA, SCHEMA, "r.k = s.k", window=window, time="t")
+
+
+def _rows(seed: int, first: int, count: int) -> pa.RecordBatch:
+    rng = np.random.default_rng([seed, first])
+    t = np.arange(first, first + count)
+    columns = [t, rng.integers(0, count, count).astype(np.int32), 3 * t]
+    return pa.RecordBatch.from_arrays([pa.array(one) for one in columns], schema=SCHEMA)
+
+
+def _spread(seed: int) -> np.ndarray:
+    return np.random.default_rng([seed, 1 << 20]).integers(-(2**63), 2**63 - 1, ROWS)

@@ -1,0 +1,138 @@
+"""Tables that are nothing but Parquet files: workers read these themselves.
+
+Then no row has to go from Java to Python. That a frame is such a table is told by comparing its
+plan with that of reading its files, so whatever else a frame does keeps it on the common way.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.spark import settings
+from eddyline.spark.schemas import column
+
+__all__ = ["RowGroups", "row_groups"]
+
+PARTITION = 1 << 24  # bytes, before compression, that a task reads
+CORRECTED = "CORRECTED"
+UNFIT = -1
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Row groups of Parquet files, each as a path, its number there and its bytes."""
+
+    groups: list[tuple[str, int, int]]
+
+    def numbers(self, spark: SparkSession) -> DataFrame:
+        """Return the numbers of the groups, cut into tasks."""
+        whole = sum(size for _, _, size in self.groups)
+        tasks = max(1, min(len(self.groups), -(-whole // PARTITION)))
+        return spark.range(len(self.groups), numPartitions=tasks)
+
+    def reader(
+        self, names: list[str]
+    ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return what reads the groups whose numbers it is given."""
+
+        def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in numbers:
+                for number in batch["id"].to_pylist():
+                    path, group, _ = self.groups[number]
+                    with pq.ParquetFile(path, memory_map=True) as file:
+                        table = file.read_row_group(group, columns=names, use_threads=False)
+                        yield from table.combine_chunks().to_batches()
+
+        return read
+
+
+def row_groups(frame: DataFrame, wanted: pa.Schema) -> RowGroups | None:
+    """Return where workers find the rows of a frame, or None if Spark has to make them."""
+    spark = frame.sparkSession
+    rebase = spark.conf.get("spark.sql.parquet.datetimeRebaseModeInRead", CORRECTED)
+    if settings.text(spark, "readFiles", "true") != "true" or rebase != CORRECTED:
+        return None
+    if any(pa.types.is_nested(one.type) for one in wanted) or not (paths := _plain_files(frame)):
+        return None
+    found = (
+        spark.range(len(paths), numPartitions=1)
+        .mapInArrow(_looked_at(paths, wanted), "file long, number long, bytes long")
+        .collect()
+    )
+    if any(size == UNFIT for _, _, size in found):
+        return None
+    return RowGroups([(paths[file], number, size) for file, number, size in found])
+
+
+def _plain_files(frame: DataFrame) -> list[str]:
+    """Return the files of a frame that is all of their rows, or nothing."""
+    level = frame.storageLevel
+    files = [] if level.useMemory or level.useDisk else sorted(frame.inputFiles())
+    paths = [unquote(urlsplit(one).path) for one in files]
+    if not files or not all(one.startswith("file:/") for one in files):
+        return []
+    plain = any(frame.sameSemantics(one) for one in _reads(frame, paths))
+    return paths if plain else []
+
+
+def _reads(frame: DataFrame, paths: list[str]) -> Iterator[DataFrame]:
+    """Yield the ways to read some files. Spark tells apart how a path is written."""
+    spark = frame.sparkSession
+    folders = {str(Path(one).parent) for one in paths}
+    ways: list[list[str]] = [paths] if len(paths) > 1 else []
+    for path in [*(folders if len(folders) == 1 else ()), *(paths if len(paths) == 1 else ())]:
+        written = [path, f"file://{path}"]
+        if Path(path).is_relative_to(Path.cwd()):
+            written.append(str(Path(path).relative_to(Path.cwd())))
+        ways += [[one + end] for one in written for end in ("", "/")]
+    for way in ways:
+        yield spark.read.schema(frame.schema).parquet(*way)
+    schema = spark.read.parquet(*paths).schema
+    if set(frame.columns) <= set(schema.names):
+        columns = [column(name) for name in frame.columns]
+        for way in ways:
+            yield spark.read.schema(schema).parquet(*way).select(*columns)
+
+
+def _looked_at(
+    paths: list[str], wanted: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def look(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for file in batch["id"].to_pylist():
+                sizes = _sizes(paths[file], wanted)
+                columns = [[file] * len(sizes), range(len(sizes)), sizes]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(one, pa.int64()) for one in columns], ["file", "number", "bytes"]
+                )
+
+    return look
+
+
+def _sizes(path: str, wanted: pa.Schema) -> list[int]:
+    """Return the sizes of a file's row groups, or a sign that it is not one for us."""
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException):  # not here, encrypted, or broken: Spark knows better
+        return [UNFIT]
+    if not _fits(metadata, wanted):
+        return [UNFIT]
+    return [metadata.row_group(one).total_byte_size for one in range(metadata.num_row_groups)]
+
+
+def _fits(metadata: pq.FileMetaData, wanted: pa.Schema) -> bool:
+    """Say whether Arrow reads the columns of a file as Spark does."""
+    notes = metadata.metadata or {}
+    old = notes.get(b"org.apache.spark.version", b"4")[:1] in b"12"
+    if old or any(name.startswith(b"org.apache.spark.legacy") for name in notes):
+        return False  # days of another calendar
+    schema = metadata.schema.to_arrow_schema()
+    return all(
+        schema.names.count(one.name) == 1 and schema.field(one.name).type == one.type
+        for one in wanted
+    )
