@@ -122,7 +122,7 @@ def test_bands_of_one_width_that_others_follow(threads):
     r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
     top = s["a"].to_numpy().astype(np.int64) + 9
     top[COUNT // 2 :: 3] += rng.integers(0, 40, len(top[COUNT // 2 :: 3]))
-    top[: COUNT // 2 : 5000] += 1
+    top[COUNT // 4 : COUNT // 2 : 5000] += 1
     s = s.set_column(s.schema.get_field_index("top"), "top", pa.array(top))
     query = query_of("r.x BETWEEN s.a AND s.top", r, s, "rows")
     expected, _ = joined(query, r, s, engine="bisort", threads=1)

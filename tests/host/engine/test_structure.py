@@ -110,7 +110,7 @@ def test_an_empty_structure_finds_nothing(engine):
 
 def test_what_cannot_be_built_is_refused():
     with pytest.raises(ValueError, match="known: bisort, rap, wib, hash"):
-        Structure("btree", capacity=1)
+        Structure("trie", capacity=1)
     with pytest.raises(ValueError, match="values, not intervals"):
         Structure("hash", capacity=1, intervals=True)
     with pytest.raises(ValueError, match="a wib has no splitters"):
