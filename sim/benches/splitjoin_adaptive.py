@@ -91,8 +91,12 @@ async def groups_grow_while_the_input_waits_and_shrink_when_it_does_not(dut, sta
         run.send()
         await bench.until(lambda: taken.count == run.sent, limit=60 * run.sent, what="a pause")
         assert bench.get("interval") == MOST, f"the interval is {bench.get('interval')}"
+        # The last tuples may have come early in a period, and have waited for nothing.
+        await bench.cycles(2 * PERIOD)
+        kept = bench.get("interval")
+        assert kept in (MOST, MOST // 2), f"the interval is {kept}"
         await bench.cycles(8 * PERIOD)
-        assert bench.get("interval") == MOST, "the interval changed while nothing came"
+        assert bench.get("interval") == kept, "the interval changed while nothing came"
         for _ in range(3 * (steps + 2)):
             arrive(run, values=250)
             run.send()
