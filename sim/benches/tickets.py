@@ -78,7 +78,8 @@ class Player:
             willing = not next(self._stall) and not self.stopped
             if self._on_demand:
                 willing = willing and bench.get("o__valid") and not bench.get("o__ready")
-            bench.set("o__ready", int(willing))
+            # Whoever takes what is foretold is ready while there is nothing.
+            bench.set("o__ready", int(bool(willing) or not bench.get("o__valid")))
 
     def _push(self, now):
         """Push what is due in this cycle; what nobody may look at is random."""
@@ -127,8 +128,9 @@ class Player:
 
 async def start(dut, count, **options):
     bench = Bench(dut)
-    for name in ("push", "head", "body", "o__ready"):
+    for name in ("push", "head", "body"):
         bench.set(name, 0)
+    bench.set("o__ready", 1)
     await bench.start()
     return bench, Player(bench, count, **options)
 

@@ -35,10 +35,12 @@ def rules(m, port, name, clears):
 
 
 def offer(m, port, name, *, clears=()):
-    """Assume that an input is foretold right, and holds its offers."""
+    """Assume that an input is foretold right, and holds its offers; assert that it is asked for."""
     m.d.comb += [Assume(rule) for rule in rules(m, port, name, clears)]
+    m.d.comb += Assert(port.valid | port.ready)
 
 
 def promise(m, port, name, *, clears=()):
-    """Assert it of an output."""
+    """Assert of an output what an input may assume, and the other way round."""
     m.d.comb += [Assert(rule) for rule in rules(m, port, name, clears)]
+    m.d.comb += Assume(port.valid | port.ready)

@@ -32,7 +32,7 @@ class Bench:
             for is_there, item in ((port.valid, port.payload), (port.coming, port.ahead)):
                 self.m.d.comb += Assume(~is_there | (item.result == ~item.star))
         self.valid = Cat(port.valid for port in ports)
-        self.ready = Cat(port.ready for port in ports)
+        self.ready = Cat(port.valid & port.ready for port in ports)
         self.stars = Cat(port.valid & port.payload.star for port in ports)
         self.others = Cat(port.valid & ~port.payload.star for port in ports)
         self.had_room = later(self.m, self.dut.room, 1, "room")
@@ -45,7 +45,7 @@ class Bench:
         dut, ready = self.dut, self.ready
         single = (ready & (ready - 1)[: dut.ways]) == 0
         self.m.d.comb += [
-            Assert((ready & ~self.valid) == 0),
+            Assert(dut._ready == ready),
             Assert(Mux(dut._barrier, ready.all() & self.stars.all(), single)),
             Assert(dut._barrier | ((ready & self.stars) == 0)),
             Assert(self.had_room | (ready == 0)),
@@ -74,12 +74,12 @@ def account(b):
         Assert(dut.item.result == (dut.push & ~dut.item.star)),
     ]
     for way, port in enumerate(dut.i):
-        stars = count(m, port.ready & port.payload.star, f"stars_{way}", 2)
+        stars = count(m, b.ready[way] & port.payload.star, f"stars_{way}", 2)
         flags = Cat(port.payload.sync, port.payload.final)
         m.d.comb += Assume(~(b.stars[way] & alike) | (flags == stars))
         m.d.comb += Assert(stars == (stars_left + star)[:2])
 
-        taken = port.ready & ~port.payload.star
+        taken = b.ready[way] & ~port.payload.star
         mine = dut.push & ~dut.item.star & dut.taken[way]
         entered = count(m, taken, f"entered_{way}", NUMBER)
         left = count(m, mine, f"left_{way}", NUMBER)
@@ -183,7 +183,7 @@ def test_merger_wastes_no_cycle_and_starves_no_input(ways):
     check(m, b.free, depth=6, induction=2)
 
 
-TAKES = "self._ready[number].eq(self.room & (chosen | barrier))"
+GOES = "goes, star_goes = others[number] & self.room, stars[number] & self.room"
 TURN = "self._owner.eq(next_owner(self._owner, served, ways))"
 ORDERED = "ordered.eq(Mux(self._barrier, self._shows_ordered, self._ordered))"
 
@@ -192,13 +192,13 @@ ORDERED = "ordered.eq(Mux(self._barrier, self._shows_ordered, self._ordered))"
     ("claim", "old", "new"),
     [
         # two at once: one is lost
-        (account, TAKES, "self._ready[number].eq(self.room & (others[number] | barrier))"),
+        (account, "in_turn = Mux(ordered, in_sequence, self._turn[number])", "in_turn = 1"),
         # an item is taken and never told of
         (account, "self.push.eq(self._ready.any())", "self.push.eq(self._ready[1:].any())"),
         # nobody waits for room
-        (account, TAKES, "self._ready[number].eq(chosen | barrier)"),
+        (account, GOES, "goes, star_goes = others[number], stars[number]"),
         # a star does not wait for all
-        (account, "barrier.eq(stars.all())", "barrier.eq(stars[:2].all())"),
+        (account, "in_sequence & stars[number + 1 :].all()", "in_sequence"),
         # it has the wrong body
         (account, "Mux(self._barrier, self.leader, self._ready)", "self._ready"),
         # it asks in vain
@@ -214,8 +214,8 @@ ORDERED = "ordered.eq(Mux(self._barrier, self._shows_ordered, self._ordered))"
         # stars come every other cycle
         (
             share,
-            "self.room & (chosen | barrier)",
-            "self.room & (chosen | barrier & ~self._barrier)",
+            "stars[number] & self.room",
+            "stars[number] & self.room & ~self._barrier",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def turn(m, one):
     number = Signal(range(one.cores), name=f"number{one.position}")
     with m.If(one.clear):
         m.d.sync += number.eq(0)
-    with m.Elif(one.arrive):
+    with m.Elif(one._arrive):
         m.d.sync += number.eq(Mux(number == one.cores - 1, 0, number + 1))
     return number
 
@@ -61,14 +61,15 @@ def claim_turns(m, free, cores, kind=Region):
     """
     for position in range(cores):
         one = region(m, position, cores, kind=kind)
-        free += [one.arrive, one.clear]
+        free += [one.arriving, one.clear]
         number = turn(m, one)
         m.d.comb += [
-            Assert(one._store == (one.arrive & (number == position))),
+            Assert(one._store == (one._arrive & (number == position))),
             Assert(number < cores),
             Assert(one._distance == distance(one, number)),
             Assert(one._mine == (one._distance == 0)),
             Assert(one._round_ends == (number == cores - 1)),
+            Assert(one._turns == (one._arrive & one._round_ends)),
         ]
 
 
@@ -82,12 +83,12 @@ def test_every_core_stores_what_is_its_own(cores):
 
 def claim_one(m, free, cores, kind=Region):
     """Claim that of cores in step exactly one stores, whatever it is."""
-    arrive, clear = Signal(), Signal()
-    free += [arrive, clear]
+    arriving, clear = Signal(), Signal()
+    free += [arriving, clear]
     cores = [region(m, position, cores, kind=kind) for position in range(cores)]
     for one in cores:
-        m.d.comb += [one.arrive.eq(arrive), one.clear.eq(clear)]
-    m.d.comb += Assert(sum(one._store for one in cores) == arrive)
+        m.d.comb += [one.arriving.eq(arriving), one.clear.eq(clear)]
+    m.d.comb += Assert(sum(one._store for one in cores) == cores[0]._arrive)
     return cores
 
 
@@ -97,13 +98,16 @@ def test_exactly_one_core_stores_an_arrival(cores):
     m, free = top()
     first, *others = claim_one(m, free, cores)
     # All that induction has to know: the turns follow each other.
-    m.d.comb += [Assert(first._distance < cores), Assert(first._mine == (first._distance == 0))]
+    m.d.comb += Assert(first._distance < cores)
+    for one in [first, *others]:
+        m.d.comb += [
+            Assert(one._mine == (one._distance == 0)),
+            Assert(one._store == (one._arrive & one._mine)),
+            Assert(one._arrive == first._arrive),
+        ]
     for one in others:
         behind = first._distance + one.position
-        m.d.comb += [
-            Assert(one._distance == Mux(behind >= cores, behind - cores, behind)),
-            Assert(one._mine == (one._distance == 0)),
-        ]
+        m.d.comb += Assert(one._distance == Mux(behind >= cores, behind - cores, behind))
     check(m, free, depth=2 * cores, induction=1)
 
 
@@ -125,15 +129,15 @@ def test_the_counter_as_printed_leaves_an_arrival_out(cores, claim):
 def claim_slots(m, free, cores, slots, lanes, kind=Region):
     """Claim that an arrival goes into the slot of its round, in any order of events."""
     one = region(m, cores - 1, cores, slots=slots, lanes=lanes, kind=kind)
-    free += [one.arrive, one.clear]
+    free += [one.arriving, one.clear]
     # The flush itself takes a cycle, and so does the way of a tuple to the core after reset.
     cleared, place = Signal(init=1), Signal(range(slots))
     m.d.sync += cleared.eq(one.clear)
-    m.d.comb += Assume(~(cleared & one.arrive))
+    m.d.comb += Assume(~(cleared & one._arrive))
     number = turn(m, one)
     with m.If(one.clear):
         m.d.sync += place.eq(0)
-    with m.Elif(one.arrive & (number == cores - 1)):
+    with m.Elif(one._arrive & (number == cores - 1)):
         m.d.sync += place.eq(Mux(place == slots - 1, 0, place + 1))
     m.d.comb += Assert(~one._store | (one._head.row * lanes + one._head.lane == place))
 
@@ -157,7 +161,7 @@ def test_a_slot_that_is_left_out_is_found():
 def claim_read(m, free, memory, kind=Region):
     """Claim that a row has what was stored there before; a tuple comes behind its arrival."""
     one = region(m, 1, 2, slots=3, lanes=2, memory=memory, kind=kind)
-    free += [one.arrive, one.entering, one.row]
+    free += [one.arriving, one.entering, one.row]
     place = anyconst(m, free, one._head.shape(), "place")
     hit, known, kept = Signal(), Signal(), Signal.like(one.entering)
     m.d.comb += hit.eq(one._store & (one._head == place))

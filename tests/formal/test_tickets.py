@@ -69,7 +69,8 @@ def test_bodies_follow_their_heads(flight, lag, foretells):
         bodies.eq(landed - left),
         Assert(bodies < dut.depth),
         Assert(dut._place == left[:bits]),
-        Assert(dut._after == (left + 1)[:bits]),
+        Assert(dut._after == (dut._was + 1)[:bits]),
+        Assert(dut._place == (dut._was + dut._took)[:bits]),
         Assert(dut._next == landed[:bits]),
     ]
     for place in range(dut.depth - 1):
@@ -91,7 +92,7 @@ def refuse(dut):
     ("old", "new"),
     [
         ("for cycle in range(self.lag)", "for cycle in range(self.lag - 1)"),
-        ("with m.If(self.o.valid & self.o.ready)", "with m.If(self.o.valid)"),
+        ("self._took.eq(self.o.valid & self.o.ready)", "self._took.eq(self.o.valid)"),
         ("bodies.w_addr.eq(self._next)", "bodies.w_addr.eq(self._next + 1)"),
     ],
 )

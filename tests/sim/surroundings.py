@@ -95,7 +95,7 @@ class Collected(wiring.Component):
         left = _later(m, tree.o.payload, 2, "item")
         m.d.comb += [
             tree.enabled.eq(self.enabled),
-            tree.o.ready.eq(leaving.room),
+            tree.o.ready.eq(~tree.o.valid | leaving.room),
             # As late as the pair.
             leaving.push.eq(_later(m, tree.o.valid & tree.o.ready, 2, "took")),
             *(leaving.payload.item[name].eq(left[name]) for name, _ in self.o.p.item.shape()),

@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -127,6 +127,31 @@ def test_a_second_domain_has_its_own_clock_and_pins(kept):
     assert list(found.fmax) == ["merge"]
     both = FewPins(Bits(4, domain="merge"), domains={"once": "merge", "again": "merge"})
     assert set(synthesize(both, name="both", device="25k").fmax) == {"sync", "merge"}
+
+
+class Levels(wiring.Component):
+    """A function of many bits beside one that takes more levels than it has to."""
+
+    a: In(24)
+    b: In(24)
+    short: Out(1)
+    long: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        chain = Signal(24)
+        m.d.comb += chain[0].eq(self.b[0])
+        for number in range(1, 24):
+            link, half = chain[number - 1], self.b[number // 2]
+            m.d.comb += chain[number].eq(Mux(self.b[number], link ^ half, link & half))
+        m.d.sync += [self.short.eq(sum(self.a) > 12), self.long.eq(chain[-1])]
+        return m
+
+
+def test_shallow_logic_takes_more_room(kept):
+    usual = synthesize(Levels(), name="levels", device="25k")
+    shallow = synthesize(Levels(), name="levels", device="25k", shallow=True)
+    assert shallow.lut4 > usual.lut4
 
 
 class Cancelling(FewPins):

@@ -155,7 +155,7 @@ class Matcher(wiring.Component):
 
         pairs = Signal(range(self.lanes + 1))
         m.d.sync += pairs.eq(sum(together[lane] for lane in range(self.lanes)))
-        m.d.sync += self.comparisons.eq(self.comparisons + pairs)
+        self._count(m, pairs)
 
         own = Signal.like(found.probe, name="own")
         m.d.comb += self._part_of(probe.entry, own)
@@ -175,6 +175,9 @@ class Matcher(wiring.Component):
             *(found.parts[lane].eq(delayed[f"part{lane}"]) for lane in range(self.lanes)),
         ]
         return delayed["together"] & Cat(matches)
+
+    def _count(self, m, pairs):
+        m.d.sync += self.comparisons.eq(self.comparisons + pairs)
 
     def _part_of(self, entry, part):
         return [

@@ -52,10 +52,12 @@ class AdaptiveInterval(wiring.Component):
         m.d.sync += [much.eq(waited > self.period // 8), none.eq(waited == 0)]
         with m.If(decides):
             m.d.sync += [busy.eq(self.offered), waited.eq(self.waits)]
-        doubles, halves = Signal(), Signal()
+        doubles, halves, greatest, least = Signal(), Signal(), Signal(), Signal(init=1)
         m.d.sync += [
-            doubles.eq(decides & much & (self.interval != self.most)),
-            halves.eq(decides & ~much & none & busy & (self.interval != 1)),
+            greatest.eq(self.interval == self.most),
+            least.eq(self.interval == 1),
+            doubles.eq(decides & much & ~greatest),
+            halves.eq(decides & ~much & none & busy & ~least),
         ]
         with m.If(doubles):
             m.d.sync += self.interval.eq(self.interval << 1)

@@ -65,9 +65,10 @@ class Combiner(wiring.Component):
 
         # All is decided by what is on offer in the next cycle, when it takes effect.
         record = self.records.ahead
-        taken, done = Signal(2), Signal()  # what is taken in this cycle, and whether a record is
+        taken = Signal(2)  # what is taken in this cycle
+        moves, done = Signal(2, init=0b11), Signal(init=1)  # that, a record; or there is none
         after_r = Signal()  # the last result of a group was R's: the next is S's, if there is one
-        m.d.comb += [self.records.ready.eq(done), Cat(p.ready for p in self.i).eq(taken)]
+        m.d.comb += [self.records.ready.eq(done), Cat(p.ready for p in self.i).eq(moves)]
         was_r = Mux(taken.any(), taken[0], after_r)
         m.d.sync += after_r.eq(was_r)
 
@@ -88,12 +89,22 @@ class Combiner(wiring.Component):
             ]
             other = 1 - side
             after_own = was_r if side == 0 else ~was_r
-            m.d.sync += taken[side].eq(
-                (merges & star_goes[side] & stars[other])
-                | (merges & head_goes[side] & ~(after_own & heads[other]))
-                | (passes[side] & (star_goes[side] | head_goes[side]))
-            )
-        m.d.sync += done.eq(room & ((merges & stars.all()) | (passes & finals).any()))
+            blocked, idle = after_own & heads[other], ~port.coming
+
+            def takes(star, head, side=side, other=other, blocked=blocked):
+                return (
+                    (merges & star & stars[other])
+                    | (merges & head & ~blocked)
+                    | (passes[side] & (star | head))
+                )
+
+            star, head = star_goes[side] | idle, head_goes[side] | idle
+            m.d.sync += [
+                taken[side].eq(takes(star_goes[side], head_goes[side])),
+                moves[side].eq(takes(star, head) | (star & head)),
+            ]
+        ends = room & ((merges & stars.all()) | (passes & finals).any())
+        m.d.sync += done.eq(ends | ~self.records.coming)
 
         valid, from_s, item = Signal(), Signal(), Signal(item_layout())
         shown = [port.payload for port in self.i]

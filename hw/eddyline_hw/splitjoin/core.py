@@ -12,6 +12,7 @@ from eddyline_hw.splitjoin.sequencer import Sequencer
 from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
 from eddyline_hw.stream.room import RoomQueue
 from eddyline_hw.stream.tickets import TicketQueue
+from eddyline_hw.tally import tally
 from eddyline_hw.window.signature import place_layout
 
 __all__ = ["SplitCore"]
@@ -156,7 +157,7 @@ class SplitCore(wiring.Component):
                 region.young_from.eq(getattr(self, f"young_from_{side}")),
                 region.keep.eq(self.keep[number]),
                 region.clear.eq(sequencer.clear),
-                region.arrive.eq(sequencer.arrives[number]),
+                region.arriving.eq(sequencer.arriving[number]),
                 region.entering.eq(queue.follows[side]),
                 region.step.eq(sequencer.step),
                 region.row.eq(sequencer.row),
@@ -220,8 +221,7 @@ class SplitCore(wiring.Component):
                 if lane < region_s.width:
                     slot = region_s.lanes[lane]
                     m.d.comb += [partner.valid.eq(slot.valid), partner.entry.s.eq(slot.entry)]
-        with m.If(probe.valid):
-            m.d.sync += self.busy.eq(self.busy + 1)
+        tally(m, self.busy, probe.valid)
         m.d.comb += [self.comparisons.eq(matcher.comparisons), self.peak.eq(matcher.peak)]
 
     def _send(self, m):

@@ -52,8 +52,10 @@ class Distributor(wiring.Component):
         m = Module()
 
         wanted, current = self.precision, Signal(precision_layout())
-        left = Signal(16)  # arrivals that are still to come in a group
-        lone = Signal()  # that is 1
+        # Arrivals of the group in progress, and the next two: counted upwards, so that the count
+        # does not wait for the choice of a size to count down from.
+        count, size = Signal(16, init=2), Signal(16)
+        lone = Signal()  # one more, and the group is complete
         open_ = Signal()  # a group has begun and is not closed
         stale = Signal()
 
@@ -100,8 +102,11 @@ class Distributor(wiring.Component):
             singles["current"].eq(Mux(switches, single_wanted, single_current)),
         ]
 
+        begins = Signal()
+
         def begin(name):
-            m.d.sync += [left.eq(sizes[name]), lone.eq(singles[name])]
+            m.d.sync += [size.eq(sizes[name]), lone.eq(singles[name])]
+            m.d.comb += begins.eq(1)
 
         message, packet = self.i.payload, self.packet
         outer, inner = current.mode == Precision.OUTER, current.mode == Precision.INNER
@@ -135,5 +140,10 @@ class Distributor(wiring.Component):
                 m.d.sync += open_.eq(0)
                 begin("current")
             with m.Else():
-                m.d.sync += [open_.eq(1), left.eq(left - 1), lone.eq(left == 2)]
+                m.d.sync += [open_.eq(1), lone.eq(count == size)]
+        # On its own, so that it is a reset of the count and no choice behind the carry.
+        with m.If(takes):
+            m.d.sync += count.eq(count + 1)
+        with m.If(begins):
+            m.d.sync += count.eq(2)
         return m

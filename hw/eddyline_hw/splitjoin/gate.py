@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.splitjoin.layouts import packet_layout
+from eddyline_hw.tally import tally
 
 __all__ = ["Gate"]
 
@@ -80,6 +81,5 @@ class Gate(wiring.Component):
                 ]
             with m.If(passed & packet.flush):
                 m.d.sync += distance.eq(self.position)
-            with m.If(missed):
-                m.d.sync += unstored.eq(unstored + 1)
+            tally(m, unstored, missed)
         return m

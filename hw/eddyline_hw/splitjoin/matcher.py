@@ -16,6 +16,7 @@ from eddyline_hw.splitjoin.layouts import (
 )
 from eddyline_hw.splitjoin.serializer import PunctuatedSerializer
 from eddyline_hw.stream.tickets import TicketQueue
+from eddyline_hw.tally import tally
 from eddyline_hw.window.signature import slot_layout
 
 __all__ = ["PunctuatedMatcher"]
@@ -116,3 +117,6 @@ class PunctuatedMatcher(Matcher):
             queue.body.parts.eq(found.parts),
         ]
         return m
+
+    def _count(self, m, pairs):
+        tally(m, self.comparisons, pairs)

@@ -64,6 +64,7 @@ class PunctuatedMerger(wiring.Component):
             }
         )
         self._ready = Signal(ways)  # inputs that are taken from in this cycle
+        self._moves = Signal(ways, init=~0)  # these, and those with nothing on offer
         self._barrier = Signal()  # they show a star
         self._owner = Signal(range(ways))  # whose turn it is, also as a mask
         self._turn = Signal(ways, init=1)
@@ -88,11 +89,23 @@ class PunctuatedMerger(wiring.Component):
             self._shows_ordered.eq(Cat(port.ahead.ordered for port in self.i).any()),
             self._barrier.eq(barrier & self.room),
         ]
+        # Two levels of logic: what is foretold, and whether there is room, is one; who is taken
+        # from is another.
         for number, port in enumerate(self.i):
             in_sequence = stars[:number].all()
-            chosen = others[number] & Mux(ordered, in_sequence, self._turn[number])
-            m.d.sync += self._ready[number].eq(self.room & (chosen | barrier))
-            m.d.comb += port.ready.eq(self._ready[number])
+            others_show = in_sequence & stars[number + 1 :].all()
+            in_turn = Mux(ordered, in_sequence, self._turn[number])
+            goes, star_goes = others[number] & self.room, stars[number] & self.room
+            idle = ~port.coming
+            m.d.sync += [
+                self._ready[number].eq((goes & in_turn) | (star_goes & others_show)),
+                self._moves[number].eq(
+                    ((goes | idle) & in_turn)
+                    | ((star_goes | idle) & others_show)
+                    | ((goes | idle) & (star_goes | idle))
+                ),
+            ]
+            m.d.comb += port.ready.eq(self._moves[number])
         # Of the input that is going to be taken from nothing is known when the next turn is given
         # away, but it is the last in line.
         ways, served = range(self.ways), others & self.room.replicate(self.ways)

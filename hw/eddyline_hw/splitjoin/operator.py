@@ -30,6 +30,7 @@ from eddyline_hw.stream.preview import Preview
 from eddyline_hw.stream.registered import gather
 from eddyline_hw.stream.room import RoomQueue
 from eddyline_hw.stream.tickets import TicketQueue
+from eddyline_hw.tally import tally
 
 __all__ = ["SplitJoin"]
 
@@ -280,8 +281,7 @@ class SplitJoin(wiring.Component):
         offered, waits = Signal(), Signal()
         m.d.sync += [offered.eq(self.i.valid), waits.eq(self.i.valid & ~self.i.ready)]
         m.d.comb += [adaptive.offered.eq(offered), adaptive.waits.eq(waits)]
-        with m.If(waits):
-            m.d.sync += self.waited.eq(self.waited + 1)
+        tally(m, self.waited, waits)
 
     def _connect_cores(self, m):
         """Put a gate in front of each core and the trees behind."""
@@ -369,7 +369,7 @@ class SplitJoin(wiring.Component):
             wiring.connect(m, leaving.o, wiring.flipped(port))
             first, second = Signal(item_layout()), Signal(item_layout())
             took, takes = Signal(name=f"took_{side}"), Signal(name=f"takes_{side}")
-            m.d.comb += merge.o.ready.eq(leaving.room)
+            m.d.comb += merge.o.ready.eq(~merge.o.valid | leaving.room)
             m.d.sync += [
                 takes.eq(
                     merge.o.valid & merge.o.ready & ~(merge.o.payload.star & merge.o.payload.hidden)

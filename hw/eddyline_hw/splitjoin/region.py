@@ -55,10 +55,11 @@ class Region(wiring.Component):
         No tuple may ever be overwritten.
     clear : ``In(1)``
         Empty the ring, before the next scan begins.
-    arrive : ``In(1)``
-        A tuple of this side comes, which may or may not be this core's.
+    arriving : ``In(1)``
+        A tuple of this side comes in the next cycle, which may or may not be this core's. So
+        whether it is, and whether it ends the round, is in a flip-flop when it comes.
     entering : In
-        The tuple, a cycle after ``arrive``.
+        The tuple, two cycles after ``arriving``.
     step : ``In(1)``
         ``row`` is read in this cycle: counts intervals.
     row, first, ends, inner, log : In
@@ -107,7 +108,7 @@ class Region(wiring.Component):
                 "young_from": In(range(cores)),
                 "keep": In(1),
                 "clear": In(1),
-                "arrive": In(1),
+                "arriving": In(1),
                 "entering": In(self.entry),
                 "step": In(1),
                 "row": In(range(self.rows)),
@@ -138,7 +139,9 @@ class Region(wiring.Component):
         self._mine = Signal(init=position == 0)  # that is 0: the next tuple is this core's
         self._round_ends = Signal(init=cores == 1)  # the next tuple is the last core's
         self._stored = Signal()  # this core has stored in this round
-        self._store = Signal()  # the tuple that comes is this core's
+        self._arrive = Signal()  # a tuple comes
+        self._store = Signal()  # it is this core's
+        self._turns = Signal()  # it ends the round
         self._wrapped = Signal()  # every slot has been written since the last clear
 
     def elaborate(self, platform):
@@ -153,7 +156,7 @@ class Region(wiring.Component):
     def _count(self, m):
         """Follow the turns, and write."""
         head, following = self._head, self._following
-        mine, round_ends = self._mine, self._round_ends
+        mine, round_ends, turns = self._mine, self._round_ends, self._turns
         m.d.comb += self.start.eq(head.row)
 
         # One step ahead of the head, so that nothing waits for the wrap. A cycle after a round ends
@@ -161,7 +164,7 @@ class Region(wiring.Component):
         # a round.
         base, after = Signal.like(head), Signal.like(head)
         m.d.comb += [
-            base.eq(head if self.cores > 1 else Mux(self.arrive, following, head)),
+            base.eq(head if self.cores > 1 else Mux(self._arrive, following, head)),
             after.row.eq(base.row),
             after.lane.eq(base.lane + 1),
         ]
@@ -172,7 +175,6 @@ class Region(wiring.Component):
             m.d.comb += after.as_value().eq(0)
         m.d.sync += [following.eq(after), follows_first.eq(wraps)]
 
-        turns = self.arrive & round_ends
         last_row = self.last.row
         if self.cores <= 2:
             m.d.comb += wraps.eq(base == self.last)
@@ -199,32 +201,39 @@ class Region(wiring.Component):
                 ]
                 with m.If(self.clear):
                     m.d.sync += fact.eq(of_first)
-        with m.If(self.arrive):
-            m.d.sync += [
-                self._distance.eq(Mux(mine, self.cores - 1, self._distance - 1)),
-                # Behind this arrival, known before it comes.
-                mine.eq(self._distance == 1 % self.cores),
-                round_ends.eq(self._distance == (self.position + 2) % self.cores),
+        # Whose turn it is behind this arrival is known before it comes.
+        mine_next, ends_next = Signal(), Signal()
+        m.d.comb += [mine_next.eq(mine), ends_next.eq(round_ends)]
+        with m.If(self._arrive):
+            m.d.sync += self._distance.eq(Mux(mine, self.cores - 1, self._distance - 1))
+            m.d.comb += [
+                mine_next.eq(self._distance == 1 % self.cores),
+                ends_next.eq(self._distance == (self.position + 2) % self.cores),
             ]
-            with m.If(mine):
-                m.d.sync += self._stored.eq(1)
-            with m.If(round_ends):
-                m.d.sync += [head.eq(following), self._stored.eq(0)]
-                with m.If(follows_first):
-                    m.d.sync += self._wrapped.eq(1)
+        with m.If(self._store):
+            m.d.sync += self._stored.eq(1)
+        with m.If(turns):
+            m.d.sync += [head.eq(following), self._stored.eq(0)]
+            with m.If(follows_first):
+                m.d.sync += self._wrapped.eq(1)
         with m.If(self.clear):
+            m.d.comb += [mine_next.eq(self.position == 0), ends_next.eq(self.cores == 1)]
             m.d.sync += [
                 head.as_value().eq(0),
                 self._distance.eq(self.position),
-                mine.eq(self.position == 0),
-                round_ends.eq(self.cores == 1),
                 self._stored.eq(0),
                 self._wrapped.eq(0),
             ]
             if self.cores <= 2:
                 m.d.sync += self.start_last.eq(self.only)
 
-        m.d.comb += self._store.eq(self.arrive & mine)
+        m.d.sync += [
+            mine.eq(mine_next),
+            round_ends.eq(ends_next),
+            self._arrive.eq(self.arriving),
+            self._store.eq(self.arriving & mine_next),
+            turns.eq(self.arriving & ends_next),
+        ]
 
     def _read(self, m):
         # A cycle late, like the tuple that is written: so a row has whatever came before it.
@@ -324,7 +333,11 @@ class Region(wiring.Component):
                 self.reach.eq(self.last.row),
                 self.begin_last.eq(self.only),
             ]
-            m.d.sync += [self.sole.eq(end == 0), self.pair.eq(end <= 1), self.triple.eq(end <= 2)]
+            m.d.sync += [
+                self.sole.eq(end == 0),
+                self.pair.eq(end[1:] == 0),
+                self.triple.eq(end <= 2),
+            ]
             return
         words = self.entering.words
         m.submodules.expiry = expiry = Expiry(

@@ -42,8 +42,9 @@ class Sequencer(wiring.Component):
         from flip-flops.
     row, first, ends : Out
         That row.
-    arrives : ``Out(2)``
-        It is a tuple of R, of S, in its first cycle.
+    arrives, arriving : ``Out(2)``
+        It is a tuple of R, of S, in its first cycle; it will be in the next one, which does not
+        come from flip-flops.
     clear : ``Out(1)``
         Both regions are to be emptied.
     """
@@ -70,6 +71,7 @@ class Sequencer(wiring.Component):
                 "first": Out(1),
                 "ends": Out(1),
                 "arrives": Out(2),
+                "arriving": Out(2),
                 "clear": Out(1),
             }
         )
@@ -82,7 +84,7 @@ class Sequencer(wiring.Component):
         # decided in the cycle before, by what is on offer now.
         goes, fresh, ends = Signal(), Signal(init=1), Signal()
         packet = self.i.payload
-        m.d.comb += self.i.ready.eq(goes & ends)
+        m.d.comb += self.i.ready.eq(~self.i.valid | (goes & ends))
 
         def opposite(what, packet=packet):
             """Return what the other region says, or what is kept for it."""
@@ -103,7 +105,7 @@ class Sequencer(wiring.Component):
                 whole[side].eq(end + 1),
                 before[side].eq(end - 1),
                 double[side].eq(end == 1),
-                few[side].eq(end <= 1),
+                few[side].eq(end[1:] == 0),
             ]
 
         soon = Signal()  # the packet ends behind the row that is next
@@ -134,14 +136,15 @@ class Sequencer(wiring.Component):
                 ]
 
         # Of a packet that comes up, also whether it has just one row, or two, is known before.
-        own = Cat(~packet.side, packet.side) & (goes & fresh & packet.tuple).replicate(2)
-        behind, one_row, two_rows, moves = self.i.behind, Signal(), Signal(), Signal()
+        own = self.arriving
+        starts = goes & fresh & packet.tuple
+        m.d.comb += own.eq(Cat(starts & ~packet.side, starts & packet.side))
+        behind, moves, one_row, two_rows = self.i.behind, self.i.ready, Signal(), Signal()
         # A tuple that is stored right now may open another row, which `reach` does not know yet.
         opened = Mux(behind.side, own[0], own[1])
         m.d.comb += [
             one_row.eq(opposite("only", behind) | (opposite("sole", behind) & ~opened)),
             two_rows.eq(opposite(few, behind) | (opposite("pair", behind) & ~opened)),
-            moves.eq(~self.i.valid | self.i.ready),
         ]
         m.d.sync += goes.eq(self.i.coming & ~self.hold)
         # Written so that two levels of logic do: nothing of the operator needs more, and the mapper

@@ -65,25 +65,21 @@ class PunctuatedSerializer(wiring.Component):
         # decided in the cycle before, by what is on offer now.
         sends, fresh, ends = Signal(), Signal(init=1), Signal()
         row = self.i.payload
-        m.d.comb += self.i.ready.eq(sends & ends)
-        # Of a row of which something was sent: what is left, and whether that is only one item.
-        rest, final = Signal.like(row.items), Signal()
+        m.d.comb += self.i.ready.eq(~self.i.valid | (sends & ends))
+        # Of a row of which something was sent: what is left, and whether that is two items at most.
+        rest, few = Signal.like(row.items), Signal()
         current, after = Signal.like(row.items), Signal.like(row.items)
         m.d.comb += [
             current.eq(Mux(fresh, row.items, rest)),
             after.eq(_without_lowest(current)),
         ]
-        fresh_next, final_next = Signal(), Signal()
-        m.d.comb += [fresh_next.eq(fresh), final_next.eq(final)]
         with m.If(sends):
-            m.d.comb += [fresh_next.eq(ends), final_next.eq(_without_lowest(after) == 0)]
-            m.d.sync += rest.eq(after)
-        m.d.sync += [
-            fresh.eq(fresh_next),
-            final.eq(final_next),
-            sends.eq(self.i.coming & self.room),
-            ends.eq(Mux(fresh_next, ~self.i.ahead.several, final_next)),
-        ]
+            m.d.sync += [fresh.eq(ends), rest.eq(after), few.eq(_few(after))]
+        m.d.sync += sends.eq(self.i.coming & self.room)
+        with m.If(self.i.ready):
+            m.d.sync += ends.eq(~self.i.behind.several)
+        with m.Elif(sends):
+            m.d.sync += ends.eq(Mux(fresh, _few(row.items), few))
 
         sent, chosen = Signal(), Signal.like(row.items)
         flags = Signal.like(row)
@@ -124,3 +120,8 @@ class PunctuatedSerializer(wiring.Component):
 
 def _without_lowest(bits):
     return (bits & (bits - 1))[: len(bits)]
+
+
+def _few(bits):
+    """Return whether at most two are set."""
+    return _without_lowest(_without_lowest(bits)) == 0

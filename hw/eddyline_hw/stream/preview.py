@@ -14,6 +14,9 @@ def foretold(shape):
     ``valid`` and ``payload`` of the next cycle. Whoever decides by these has the decision in a
     flip-flop when it takes effect. They depend on ``ready``, which should come from one; ``behind``
     does not, it is what is ``ahead`` if the offer is taken, or if there is none.
+
+    ``ready`` is set whenever ``valid`` is not: whoever takes knows that there is nothing, and so
+    nobody has to ask for both.
     """
     return wiring.Signature(
         {
@@ -40,7 +43,7 @@ class Preview(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(shape))``
-        ``ready`` depends on ``o.ready``. A bit that is 0 while nothing is on offer is so at the
+        ``ready`` is ``o.ready``. A bit that is 0 while nothing is on offer is so at the
         output, too.
     o : ``Out(foretold(shape))``
     """
@@ -54,7 +57,7 @@ class Preview(wiring.Component):
         m = Module()
         payload = Signal.like(self.o.payload)
         m.d.comb += [
-            self.i.ready.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(self.o.ready),
             self.o.coming.eq(~self.i.ready | self.i.valid),
             self.o.behind.eq(self.i.payload),
             self.o.ahead.eq(Mux(self.i.ready, self.o.behind, payload)),

@@ -1,6 +1,6 @@
 """A queue in which little decides and much follows."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -78,7 +78,9 @@ class TicketQueue(wiring.Component):
         self._bodies = Banks(body, depth=depth, memory="lutram")
         self._next = Signal(range(depth))  # where the next body goes
         self._place = Signal(range(depth))  # of the body whose head is on offer
-        self._after = Signal(range(depth), init=1)  # the place behind
+        self._was = Signal(range(depth))  # that, a cycle ago
+        self._after = Signal(range(depth), init=1)  # the place behind that
+        self._took = Signal()  # a head was taken then
 
     def elaborate(self, platform):
         m = Module()
@@ -105,8 +107,11 @@ class TicketQueue(wiring.Component):
             offers = preview.o
         wiring.connect(m, offers, wiring.flipped(self.o))
 
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [self._place.eq(self._after), self._after.eq(self._after + 1)]
+        # Bodies are far from whoever decides: the decision has a cycle for the way.
+        m.d.comb += self._place.eq(Mux(self._took, self._after, self._was))
+        m.d.sync += [self._took.eq(self.o.valid & self.o.ready), self._was.eq(self._place)]
+        with m.If(self._took):
+            m.d.sync += self._after.eq(self._after + 1)
         landed = self.push
         for cycle in range(self.lag):
             m.d.sync += (later := Signal(name=f"landed{cycle}")).eq(landed)

@@ -1,6 +1,6 @@
 """Queues whose producer knows that there is room."""
 
-from amaranth import Cat, Const, Module, Shape, Signal
+from amaranth import Cat, Const, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,10 +17,8 @@ def rise_and_fall(m, levels, *, enters, leaves):
     behind ``leaves``, which may be decided late: no comparison of places, no carry chain, and no
     enable, which would be one more lookup table on a long way.
     """
-    width = len(levels)
-    rises, falls = (enters & ~leaves).replicate(width), (leaves & ~enters).replicate(width)
     above, below = levels[1:], Cat(Const(1, 1), levels[:-1])
-    m.d.sync += levels.eq((levels & ~rises & ~falls) | (below & rises) | (above & falls))
+    m.d.sync += levels.eq(Mux(enters, Mux(leaves, levels, below), Mux(leaves, above, levels)))
 
 
 class TrustingFifo(wiring.Component):

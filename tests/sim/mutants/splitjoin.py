@@ -133,8 +133,8 @@ MUTANTS = [
         "groups of one arrival too few",
         Patch(
             "eddyline_hw.splitjoin.distributor",
-            "lone.eq(left == 2)",
-            "lone.eq(left == 3)",
+            "lone.eq(count == size)",
+            "lone.eq(count + 1 == size)",
         ),
         lambda module: split_join(Distributor=module.Distributor),
         r"star \d+ is|came (before|behind) star",
@@ -243,8 +243,8 @@ MUTANTS = [
         "group that changes size while it is open",
         Patch(
             "eddyline_hw.splitjoin.distributor",
-            "lone.eq(left == 2)",
-            "lone.eq(left <= Mux(self.interval == 1, 3, 2))",
+            "lone.eq(count == size)",
+            "lone.eq(count + (self.interval == 1) >= size)",
         ),
         lambda module: adaptive(Distributor=module.Distributor),
         r"a group of \d+ with intervals of",

@@ -10,8 +10,8 @@ MUTANTS = [
         "merger with items that pass a star",
         Patch(
             "eddyline_hw.splitjoin.merger",
-            "barrier.eq(stars.all())",
-            "barrier.eq(stars.any())",
+            "in_sequence & stars[number + 1 :].all()",
+            "in_sequence",
         ),
         lambda module: collected(3, fan_in=4, bound=3, PunctuatedMerger=module.PunctuatedMerger),
         r"o: a star overtook|o: got .*, expected one of",
@@ -40,8 +40,8 @@ MUTANTS = [
         "merger that takes without room",
         Patch(
             "eddyline_hw.splitjoin.merger",
-            "self.room & (chosen | barrier)",
-            "(chosen | barrier)",
+            "others[number] & self.room, stars[number] & self.room",
+            "others[number], stars[number]",
         ),
         lambda module: collected(3, fan_in=4, bound=3, PunctuatedMerger=module.PunctuatedMerger),
         r"a queue was overrun|o: got .*, expected",
