@@ -3,7 +3,8 @@
 Bytes are those of the envelopes that Spark shuffles and keeps as state, beside what the paper's
 equations 1 (stored), 5 and 6 (sent) say, all in parts of the input. A row that a unit stores is not
 sent there again to meet the other side, since a unit is one for both sides (docs/decisions.md), so
-less is sent than equation 5 says. Memory over time is that of one unit, with its window.
+less is sent than equation 5 says. Memory over time is that of one unit, with its window. What fits
+until a unit is full is the paper's maximum processing volume, with full history.
 """
 
 from collections import Counter
@@ -26,6 +27,9 @@ CUTS: list[tuple[int | tuple[int, int], int | None]] = [
     ((2, 2), None), ((4, 4), None), ((8, 8), None),
 ]  # fmt: skip
 STEPS, WINDOWS = 40, (5, 10, 20)  # windows are in steps
+SQUARES = (2, 4, 6, 8)  # rows and columns of matrices, and bicliques of as many units
+ROOM = 1 << 20  # bytes that a unit may store
+STEP = 1 << 15  # rows of a side that are routed at a time
 
 
 def measure() -> Iterator[str]:
@@ -37,13 +41,20 @@ def measure() -> Iterator[str]:
     for window in WINDOWS:
         held = ", ".join(f"{one:.1f}" for one in _held(window))
         yield f"| window of {window} steps | {held} |"
+    yield f"thousands of rows until a unit stores more than {ROOM >> 20} MiB:"
+    yield "| units | biclique | per unit | matrix | per unit |"
+    for side in SQUARES:
+        units = side * side
+        volumes = [_volume(units, 1), _volume((side, side), None)]
+        told = " | ".join(f"{one / 1e3:.0f} | {one / 1e3 / units:.1f}" for one in volumes)
+        yield f"| {units} | {told} |"
 
 
 def _line(query: Query, routing: Routing) -> str:
     stored: Counter[int] = Counter()
     sent = plain = 0
     for number, side in enumerate("rs"):
-        rows, spread = _rows(number, 0, ROWS), _spread(number)
+        rows, spread = _rows(number, 0, ROWS), _spread(number, 0, ROWS)
         plain += len(pack(rows))
         for home, mine, units in Router(query, side, routing).ways(rows, spread):
             size = len(pack(rows.take(pa.array(mine))))
@@ -59,6 +70,29 @@ def _line(query: Query, routing: Routing) -> str:
         f"| {max(stored.values()) / plain:.3f} | {sum(stored.values()) / plain:.2f} "
         f"({store_says:.2f}) | {sent / plain:.2f} ({sent_says:.2f}) |"
     )
+
+
+def _volume(units: int | tuple[int, int], subgroups: int | None) -> int:
+    """Return the rows that fit until the fullest unit is full: the maximum processing volume.
+
+    Within a step, the unit is taken to fill evenly.
+    """
+    query = _query("unbounded")
+    routing = make_routing(query, units, subgroups)
+    routers = [Router(query, side, routing) for side in "rs"]
+    stored: Counter[int] = Counter({0: 0})
+    volume = 0
+    while True:
+        before = max(stored.values())
+        for number, router in enumerate(routers):
+            rows = _rows(number, volume, STEP)
+            for home, mine, seen_by in router.ways(rows, _spread(number, volume, STEP)):
+                size = len(pack(rows.take(pa.array(mine))))
+                stored.update({unit: size for unit in seen_by if routing.stores(home, unit)})
+        after = max(stored.values())
+        if after > ROOM:
+            return volume + 2 * STEP * (ROOM - before) // (after - before)
+        volume += 2 * STEP
 
 
 def _held(window: int) -> Iterator[float]:
@@ -85,5 +119,6 @@ def _rows(seed: int, first: int, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(one) for one in columns], schema=SCHEMA)
 
 
-def _spread(seed: int) -> np.ndarray:
-    return np.random.default_rng([seed, 1 << 20]).integers(-(2**63), 2**63 - 1, ROWS)
+def _spread(seed: int, first: int, count: int) -> np.ndarray:
+    rng = np.random.default_rng([seed, first, 1 << 20])
+    return rng.integers(-(2**63), 2**63 - 1, count)

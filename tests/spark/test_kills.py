@@ -13,7 +13,7 @@ import pytest
 from eddyline.spark.java import find_java
 from tests.spark.streams import Rows, band, brute, seconds, written
 
-PATIENCE = 600
+PATIENCE = 600  # seconds without a batch that is done
 KINDS = {"driver": "killed_job", "worker": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
 
 
@@ -57,6 +57,18 @@ class Job:
     def done(self) -> bool:
         return (self._folder / "done").exists()
 
+    @property
+    def commits(self) -> int:
+        return len(list((self._folder / "out" / "state" / "commits").glob("[0-9]*")))
+
+    def run_past(self, commits: int) -> None:
+        """Wait until more batches are done than so many, or all."""
+        deadline = time.monotonic() + PATIENCE
+        while self.commits <= commits and not self.done:
+            assert time.monotonic() < deadline, (self._folder / "log").read_text()[-3000:]
+            self.run()
+            time.sleep(0.05)
+
     def serve(self) -> None:
         """Start the process that owns the device, if there is to be one and it has ended."""
         if self._served and (self._server is None or self._server.poll() is not None):
@@ -77,8 +89,8 @@ class Job:
         return self._process
 
     def kill(self, kind: str) -> None:
-        """Kill one process of a kind, if there is one; a driver with all that it has started."""
-        process = self.run()
+        """Kill one process of a kind, when there is one; a driver with all that it has started."""
+        self.run()
         if kind == "device":
             assert self._server
             self._server.kill()
@@ -89,11 +101,20 @@ class Job:
             self.end()
             self.kills[kind] += 1
             return
-        for pid, command in offspring(process.pid).items():
-            if KINDS[kind] in command and (kind != "worker" or offspring(pid) == {}):
-                with_pid = suppressed_kill(pid)
-                self.kills[kind] += with_pid
-                return
+        deadline = time.monotonic() + PATIENCE
+        while not self.done and not any(map(suppressed_kill, self._some(kind))):
+            assert time.monotonic() < deadline, f"there is no {kind} to kill"
+            self.run()
+        self.kills[kind] += not self.done
+
+    def _some(self, kind: str) -> list[int]:
+        """Return one process of a kind, or none if none runs."""
+        found = [
+            pid
+            for pid, command in offspring(self.run().pid).items()
+            if KINDS[kind] in command and (kind != "worker" or offspring(pid) == {})
+        ]
+        return found[:1]
 
     def end(self) -> None:
         if self._process and self._process.poll() is None:
@@ -123,24 +144,16 @@ def survived(spark, folder: Path, kinds: list[str], *, master: str, files: int) 
         rows.write(folder / name, files)
     job = Job(folder, master, served="device" in kinds)
     rng = np.random.default_rng(len(kinds))
-    commits = folder / "out" / "state" / "commits"
-    deadline = time.monotonic() + PATIENCE
     try:
         for kind in kinds:
             # Let at least a batch through in between, so that there is always something to lose.
-            seen = len(list(commits.glob("[0-9]*")))
-            while len(list(commits.glob("[0-9]*"))) == seen and not job.done:
-                assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
-                job.run()
-                time.sleep(0.05)
+            job.run_past(job.commits)
             if job.done:
                 break
             time.sleep(rng.uniform(0, 0.5))
             job.kill(kind)
         while not job.done:
-            assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
-            job.run()
-            time.sleep(0.2)
+            job.run_past(job.commits)
     finally:
         job.close()
     assert written(spark, folder / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
@@ -159,7 +172,7 @@ def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
     kills = survived(
         spark, tmp_path, kinds[round_:] + kinds[:round_], master="local[2,8]", files=12
     )
-    assert sum(kills.values()) >= 8
+    assert sum(kills.values()) == len(kinds)
 
 
 @pytest.mark.slow

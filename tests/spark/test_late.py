@@ -24,7 +24,7 @@ def sides(spark, tmp_path):
 @pytest.mark.parametrize(
     ("on", "options"),
     [
-        (BAND, {"units": 2}),
+        pytest.param(BAND, {"units": 2}, marks=pytest.mark.slow),
         (BAND, {"units": (2, 2)}),
         # NULLs match nothing, and are late all the same.
         ("r.x = s.x", {"units": 3, "draining": [2]}),

@@ -69,7 +69,7 @@ def test_a_file_that_says_nothing(tmp_path):
         Scaling(str(tmp_path / "units.json"), units=1, capacity=1)
 
 
-@pytest.mark.parametrize("window", ["time:40s", "unbounded"])
+@pytest.mark.parametrize("window", ["time:40s", pytest.param("unbounded", marks=pytest.mark.slow)])
 def test_a_query_grows_by_itself(spark, tmp_path, window):
     """Every batch is over the threshold, so the second run has more units. Pairs are the same."""
     r, s = Rows.random(1, 200), Rows.random(2, 200)

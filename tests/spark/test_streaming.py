@@ -42,7 +42,7 @@ def test_spark_itself_cannot_join_streams_on_a_band(spark, folders):
         finished(joined.select("r.n"), folders / "out")
 
 
-@pytest.mark.parametrize("units", [1, 2, (2, 1)])
+@pytest.mark.parametrize("units", [1, pytest.param(2, marks=pytest.mark.slow), (2, 1)])
 def test_a_band_over_windows_of_time(spark, folders, units):
     joined = stream_join(
         *both(spark, folders), "abs(r.x - s.x) <= 2", window=("time:2s", "time:9s"), time="t",
@@ -67,7 +67,9 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
     assert found == expected
 
 
-@pytest.mark.parametrize("on", ["abs(r.x - s.x) <= 1", "r.x = s.x"])
+@pytest.mark.parametrize(
+    "on", ["abs(r.x - s.x) <= 1", pytest.param("r.x = s.x", marks=pytest.mark.slow)]
+)
 def test_units_may_change_between_runs(spark, tmp_path, on):
     """More units, then fewer: rows stay where they are, and are still found."""
     matches = band(R, S, 1) if "abs" in on else R.x[:, None] == S.x[None, :]
