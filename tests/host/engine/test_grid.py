@@ -4,11 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.device import Tuples
 from eddyline.device.cpu import CpuDevice
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
 from eddyline.io.source import ArrowSource
 from eddyline.query import Query
 from eddyline.query.window import rows, time, unbounded
 from eddyline.session import Session
+from tests.host.twin.joins import parts
 
 COUNT = 30_000
 BANDS = "abs(r.x - s.a) <= 200 AND abs(r.y - s.b) <= 200"
@@ -171,3 +175,28 @@ def test_cells_by_hash_find_what_sorted_subwindows_find(frequent, window, thread
     assert len(found) > 10_000
     np.testing.assert_array_equal(found, expected)
     assert counters["comparisons"] < 2 * len(found) + 40 * counters["tuples"]
+
+
+@pytest.mark.parametrize("on", ["r.x = s.a", "abs(r.x - s.a) <= 4", BANDS])
+def test_few_arrivals_keep_their_order_among_many(on):
+    """Two threads share what is pushed at once; a few arrivals come in order, and all pairs do."""
+    rng = np.random.default_rng(11)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    query = query_of(on, r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    records = [
+        SideEncoder(query.lowering.side(side), Dictionary(), side=side).encode(whole)
+        for side, whole in (("r", r.to_batches()[0]), ("s", s.to_batches()[0]))
+    ]
+    whole = Tuples(np.tile(np.array([0, 1], np.uint8), COUNT), *records)
+    found = []
+    with CpuDevice(threads=2) as device:
+        device.configure(query.plan)
+        for piece in parts(whole, [300, 20_000, 21_000, 40_000, 40_001, 44_000]):
+            device.push(piece)
+            while not (part := device.pull()).nothing:
+                i, j = part.r_id.astype(np.int64), part.s_id.astype(np.int64)
+                found.append(i << 32 | j)
+                later = np.maximum(2 * i, 2 * j + 1)
+                assert len(piece) > 4000 or (np.diff(later) >= 0).all()
+    assert np.array_equal(np.sort(np.concatenate(found)), expected)
