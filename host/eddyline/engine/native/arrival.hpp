@@ -55,7 +55,6 @@ private:
     size_t arrived_ = 0, place_[2];  // the same for wide tuples
     bool any_wide_[2];
     u64 swept_[2] = {0, 0};
-    Pool alone_{1};
 
 protected:
     // Read the bounds of a batch's tuples, and whether they are of use.
@@ -105,9 +104,9 @@ public:
     InCells(Path&& p, size_t threads)
         : ByArrival(std::move(p)), cells_(widths(), threads > 1 ? SHARES * threads : 1) {}
 
-    void begin(const Batch& batch, Columns* columns, Pool& all) override {
-        size_t n = batch.sides.size(), lists = n < SMALL ? 1 : cells_.parts();
-        Pool& pool = n < SMALL ? alone_ : all;
+    void begin(const Batch& batch, Columns* columns, Pool& pool) override {
+        size_t n = batch.sides.size();
+        bool many = n >= SMALL;
         u64 live[2];
         for (int s : {0, 1}) {
             oldest_[s] = columns[s].oldest();
@@ -119,7 +118,7 @@ public:
             read(s, batch.records[s].data(), batch.size(s), columns[s].layout);
             auto old = [&](const Tuple& one) { return int32_t(one.ref - u32(oldest_[s])) < 0; };
             std::erase_if(wide_[s], old);
-        });
+        }, many);
         make_room(columns, live);
         pool.run(2, [&](size_t s) {
             cells_.expire(s, oldest_[s]);
@@ -128,8 +127,8 @@ public:
                 swept_[s] = columns[s].count;
             }
             any_wide_[s] = locate(s, batch.size(s)) || !wide_[s].empty();
-        });
-        size_t parts = pool.size();
+        }, many);
+        size_t parts = many ? pool.size() : 1, lists = many ? cells_.parts() : 1;
         visits_.resize(parts);
         pool.run(parts, [&](size_t part) {
             size_t from = n * part / parts, to = n * (part + 1) / parts, place[2];
@@ -152,11 +151,11 @@ public:
     bool walk(const Batch& batch, size_t enough, Pool& pool) override {
         std::vector<u64> looked(found.size());
         std::vector<u8> ended(found.size());
-        (next_.size() > 1 ? pool : alone_).run(found.size(), [&](size_t part) {
+        pool.run(found.size(), [&](size_t part) {
             found[part].n = 0;
             ended[part] = part < next_.size() ? visit(batch, part, enough, looked[part])
                                                 : look_at_wide(batch, enough, looked[part]);
-        });
+        }, next_.size() > 1);
         u64 sum = 0, pairs = 0;
         for (u64 one : looked) sum += one;
         for (const Steps& some : found) pairs += some.n;

@@ -567,7 +567,7 @@ private:
                 }
             }
             some.n = kept;
-        });
+        }, batch_.sides.size() >= SLICE);
     }
 
     // Write the ids of what was found, and go on with the next batch if this was all. Returns how many.
@@ -578,7 +578,7 @@ private:
             const Steps& some = by_arrival_->found[i];
             columns_[0].ids_of(some.at[0].data(), some.n, r + begins[i]);
             columns_[1].ids_of(some.at[1].data(), some.n, s + begins[i]);
-        });
+        }, begins.back() >= SLICE);
         if (ended_) {
             closed_ += batch_.sides.size();
             end();
