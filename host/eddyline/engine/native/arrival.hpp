@@ -1,5 +1,5 @@
-// Joins without order, in order of arrival: each tuple looks at a few cells for partners that came
-// before it, and enters one of them. Partners within a batch are found like all others.
+// Joins without order, arrival by arrival: each tuple looks for partners that came before it, and is
+// stored. Partners within a batch are found like all others.
 #pragma once
 #include "cells.hpp"
 #include "lookup.hpp"
@@ -8,6 +8,9 @@
 namespace eddyline {
 
 class ByArrival {
+protected:
+    static constexpr size_t SMALL = 4096;  // arrivals below which one thread is enough
+
 public:
     Path path;
     u64 examined = 0;
@@ -32,7 +35,6 @@ protected:
     using Box = Bounds<K, D>;
     using Tuple = typename Cells<K, D>::Tuple;
     static constexpr size_t AHEAD = 16, SHARES = 4;  // visits, and parts of cells for a thread
-    static constexpr size_t SMALL = 4096;            // arrivals below which one thread is enough
     static constexpr u64 GROWTH = 8;                 // of a window without a number of tuples
     struct Visit { u32 cell, who; };                 // place on its side, the side, whether it is stored
     struct Visits {
@@ -224,48 +226,6 @@ private:
             if (use_[side][place] == WIDE) wide_[side].push_back({box, who});
         }
         return arrived_ == n;
-    }
-};
-
-// Equality: cells by hash.
-template <class K> class EqualityOf final : public InCells<K, 1> {
-    using Base = InCells<K, 1>;
-    using typename Base::Box, typename Base::Tuple;
-    using Base::boxes_, Base::use_, Base::cells_, Base::path, Base::room_, Base::oldest_;
-
-public:
-    using Base::Base;
-
-private:
-    void read(int s, const u8* records, size_t n, const Layout& layout) override {
-        for (size_t i = 0; i < n; i++, records += layout.stride) {
-            bool usable = (Layout::valid(records) & path.needed[s]) == path.needed[s];
-            use_[s][i] = usable ? Base::CELL : Base::NONE;
-            K key = K(path.group_key(layout, records, s));
-            boxes_[s][i] = {{key}, {key}};
-        }
-    }
-    void make_room(const Columns* columns, const u64* live) override {
-        if (std::max(live[0], live[1]) <= room_) return;
-        u64 tuples = std::max(Base::expected(columns[0], live[0]), Base::expected(columns[1], live[1]));
-        std::vector<Tuple> all[2];
-        for (int s : {0, 1}) all[s] = cells_.all(s, oldest_[s]);
-        cells_.reset(tuples, Base::widths(), oldest_[0], oldest_[1]);
-        Base::fill(all);
-        room_ = tuples + std::max(boxes_[0].size(), boxes_[1].size());
-    }
-    // The share of all cells that is the hash's share of all hashes.
-    size_t home(const Box& box) override { return cell(box.low[0]); }
-    size_t cell(K key) const {
-        return u64(u32(u64(key) * 0xBC1FE5C9CB58B8B7ull >> 32)) * cells_.size() >> 32;
-    }
-    void aim(const Batch& batch, size_t from, size_t to, size_t* place,
-             std::vector<typename Base::Visits>& visits) const override {
-        for (size_t i = from; i < to; i++) {
-            int side = batch.sides[i];
-            size_t mine = place[side]++;
-            Base::add(visits, cell(boxes_[side][mine].low[0]), mine, side, true, use_[side][mine]);
-        }
     }
 };
 

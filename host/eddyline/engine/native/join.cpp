@@ -11,6 +11,7 @@
 
 #include "alone.hpp"
 #include "chained.hpp"
+#include "equality.hpp"
 #include "grid.hpp"
 
 using namespace eddyline;
@@ -366,7 +367,7 @@ private:
 
     template <class K> void equality(Path&& path) {
         if (grouped_) chained_ = std::make_unique<ChainedOf<K>>(std::move(path));
-        else by_arrival_ = std::make_unique<EqualityOf<K>>(std::move(path), pool_.size());
+        else by_arrival_ = std::make_unique<EqualityOf<K>>(std::move(path));
     }
     template <int D> std::unique_ptr<ByArrival> grid(Path&& path) {
         if (path.narrow) return std::make_unique<GridOf<u32, D>>(std::move(path), pool_.size());
