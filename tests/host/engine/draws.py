@@ -9,7 +9,7 @@ from eddyline.device import Tuples
 from eddyline.engine.choice import choose
 from eddyline.engine.part import Engine
 from eddyline.plan import Order, Plan, Window
-from tests.host.twin.joins import SORTED, UNSORTED, plan, tuples
+from tests.host.twin.joins import SORTED, UNSORTED, parts, plan, tuples
 
 WINDOWS = (
     st.builds(Window, st.just("rows"), st.sampled_from([1, 2, 7, 40, 1000]))
@@ -48,6 +48,16 @@ def pulled(engine: Engine) -> list[tuple[int, int]]:
     while (part := engine.pull()) is not None:
         pairs += zip(part.r_id.tolist(), part.s_id.tolist(), strict=True)
     return pairs
+
+
+def pushed(engine: Engine, drawn: Drawn) -> list[tuple[int, int]]:
+    """Push arrivals piece by piece, pulling now and then; return all pairs."""
+    found = []
+    for number, piece in enumerate(parts(drawn.whole, drawn.cuts)):
+        engine.push(piece)
+        if number % 2:
+            found += pulled(engine)
+    return found + pulled(engine)
 
 
 def alone(drawn: Drawn) -> list[tuple[int, int]]:

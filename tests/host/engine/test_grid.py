@@ -4,11 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.device import Tuples
 from eddyline.device.cpu import CpuDevice
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
 from eddyline.io.source import ArrowSource
 from eddyline.query import Query
 from eddyline.query.window import rows, time, unbounded
 from eddyline.session import Session
+from tests.host.twin.joins import parts
 
 COUNT = 30_000
 BANDS = "abs(r.x - s.a) <= 200 AND abs(r.y - s.b) <= 200"
@@ -113,3 +117,86 @@ def test_where_there_are_many_pairs(on):
     found, _ = joined(query, r, s, threads=1)
     assert len(found) > 64 * 2 * COUNT
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bands_of_one_width_that_others_follow(threads):
+    """Cells store one bound where all bands are of one width, until some are not."""
+    rng = np.random.default_rng(3)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    top = s["a"].to_numpy().astype(np.int64) + 9
+    top[COUNT // 2 :: 3] += rng.integers(0, 40, len(top[COUNT // 2 :: 3]))
+    top[COUNT // 4 : COUNT // 2 : 5000] += 1
+    s = s.set_column(s.schema.get_field_index("top"), "top", pa.array(top))
+    query = query_of("r.x BETWEEN s.a AND s.top", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, _ = joined(query, r, s, engine="grid", threads=threads)
+    assert len(found) > 10_000
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_bands_that_end_where_the_column_does():
+    """Bounds stop there, so that these bands are narrower than others."""
+    rng = np.random.default_rng(4)
+    made = {}
+    for name in "ra":
+        values = rng.integers(-40_000, 40_000, COUNT).astype(np.int32)
+        values[rng.random(COUNT) < 0.01] = 2**31 - 2
+        values[rng.random(COUNT) < 0.01] = -(2**31)
+        made[name] = values
+    r, s = (
+        pa.table({"id": np.arange(COUNT, dtype=np.int32), name: made[name]}) for name in ("r", "a")
+    )
+    query = query_of("abs(r.r - s.a) <= 3", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, _ = joined(query, r, s, engine="grid", threads=1)
+    assert len(found) > 10_000
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("frequent", [0.0, 0.01])
+def test_cells_by_hash_find_what_sorted_subwindows_find(frequent, window, threads):
+    rng = np.random.default_rng(5)
+    r, s = (
+        pa.table(
+            {
+                "id": np.arange(COUNT, dtype=np.int32),
+                "ts": np.sort(rng.integers(0, 2 * COUNT, COUNT)),
+                "k": np.where(rng.random(COUNT) < frequent, 7, rng.integers(0, 20_000, COUNT)),
+            }
+        )
+        for _ in "rs"
+    )
+    query = query_of("r.k = s.k", r, s, window)
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, engine="hash", threads=threads)
+    assert len(found) > 10_000
+    np.testing.assert_array_equal(found, expected)
+    assert counters["comparisons"] < 2 * len(found) + 40 * counters["tuples"]
+
+
+@pytest.mark.parametrize("on", ["r.x = s.a", "abs(r.x - s.a) <= 4", BANDS])
+def test_few_arrivals_keep_their_order_among_many(on):
+    """Two threads share what is pushed at once; a few arrivals come in order, and all pairs do."""
+    rng = np.random.default_rng(11)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    query = query_of(on, r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    records = [
+        SideEncoder(query.lowering.side(side), Dictionary(), side=side).encode(whole)
+        for side, whole in (("r", r.to_batches()[0]), ("s", s.to_batches()[0]))
+    ]
+    whole = Tuples(np.tile(np.array([0, 1], np.uint8), COUNT), *records)
+    found = []
+    with CpuDevice(threads=2) as device:
+        device.configure(query.plan)
+        for piece in parts(whole, [300, 20_000, 21_000, 40_000, 40_001, 44_000]):
+            device.push(piece)
+            while not (part := device.pull()).nothing:
+                i, j = part.r_id.astype(np.int64), part.s_id.astype(np.int64)
+                found.append(i << 32 | j)
+                later = np.maximum(2 * i, 2 * j + 1)
+                assert len(piece) > 4000 or (np.diff(later) >= 0).all()
+    assert np.array_equal(np.sort(np.concatenate(found)), expected)

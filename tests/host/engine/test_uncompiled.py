@@ -12,7 +12,7 @@ from eddyline.engine.choice import choose
 from eddyline.engine.sorted_join import SortedJoin
 from eddyline.errors import DeviceError
 from eddyline.plan import Window
-from tests.host.engine.draws import Drawn, alone, joins, pulled, same
+from tests.host.engine.draws import Drawn, alone, joins, pulled, pushed, same
 from tests.host.twin.joins import BAND, parts, plan, tuples
 
 ROWS = Window("rows", 50)
@@ -32,13 +32,7 @@ def test_sorted_runs_find_what_the_compiled_engines_find(drawn, least, threads):
         patch.setattr(sorted_runs, "LEAST", least)
         engine = SortedJoin(drawn.plan, paths, threads=threads)
         for _ in range(2):
-            found = []
-            for number, piece in enumerate(parts(drawn.whole, drawn.cuts)):
-                engine.push(piece)
-                if number % 2:
-                    found += pulled(engine)
-            found += pulled(engine)
-            assert same(found, alone(drawn), drawn.plan.order)
+            assert same(pushed(engine, drawn), alone(drawn), drawn.plan.order)
             engine.flush()
         engine.close()
 

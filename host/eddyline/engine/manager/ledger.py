@@ -57,3 +57,7 @@ class Place:
     attempts: int = 0
     idle: int = 0
     status: Status = field(default_factory=Status)
+
+    def holds(self, live: tuple[int, int]) -> list[bool]:
+        """Say of which sides it has tuples at least as new as these."""
+        return [newest >= oldest for newest, oldest in zip(self.newest, live, strict=True)]

@@ -14,11 +14,12 @@ from eddyline.engine.choice import choose
 from eddyline.engine.indexed import IndexedJoin, library
 from eddyline.engine.manager.collector import Collector
 from eddyline.engine.manager.crew import Crew
-from eddyline.engine.manager.ledger import Batch, Place, Status
+from eddyline.engine.manager.ledger import Batch, Status
 from eddyline.engine.manager.link import Gone, Message
 from eddyline.engine.manager.mirror import Mirror
 from eddyline.engine.manager.outlet import Outlet
 from eddyline.engine.manager.output import Piece, in_order, part_of
+from eddyline.engine.manager.places import Places
 from eddyline.engine.manager.sharing import Sharing, sharing
 from eddyline.engine.manager.watch import Watch
 from eddyline.engine.part import Held, Part
@@ -35,9 +36,6 @@ BATCH = 1 << 15  # arrivals of a batch, at the most
 DEPTH = 2
 # Pairs of a batch for which there should be room; where arrivals have many, batches get smaller.
 PAIRS = 1 << 22
-# Times that a worker may end over one batch. A batch that kills every worker must not be retried
-# for ever.
-ATTEMPTS = 5
 NOTHING = np.empty(0, np.int64)
 
 
@@ -105,7 +103,6 @@ class ManagedJoin:
         self._plan = plan
         self._own = None if crew else Crew(workers)
         self._crew = crew or self._own
-        self._places = [Place() for _ in range(len(self.crew))]
         each = -(-subwindows // len(self.crew))
         self._maker: IndexedJoin | None = None
         if choice.paths and choice.compiled:
@@ -115,7 +112,7 @@ class ManagedJoin:
         if isinstance(share, str):
             share = sharing(share, plan, len(self.crew), each)
         self._sharing = share
-        self._configuration = {
+        configuration = {
             "do": "configure",
             "plan": plan.to_json(),
             "engine": choice.engine,
@@ -128,14 +125,12 @@ class ManagedJoin:
         self._ending = False
         self._flight: deque[Batch] = deque()
         self._ready: deque[Part] = deque()
-        self._dead: set[int] = set()
-        self._batches = self._closed = self._tuples = self._results = self._restarts = 0
+        self._batches = self._closed = self._tuples = self._results = 0
         # Whoever has it is the one who sends, hears and mends.
         self._turn = threading.RLock()
         self._failure: Exception | None = None
         self._watch: Watch | None = None
-        for place in range(len(self.crew)):
-            self._configure(place)
+        self._places = Places(self.crew, self._mirror, configuration, outlet)
         self._mend()
         self._watch = Watch(self)
 
@@ -215,7 +210,7 @@ class ManagedJoin:
         self._live = (0, 0)
         for place in range(len(self.crew)):
             self._places[place].newest = [-1, -1]
-            self._tell(place, {"do": "flush"})
+            self._places.tell(place, {"do": "flush"})
         self._mend()
 
     def report(self) -> dict[str, int]:
@@ -228,7 +223,7 @@ class ManagedJoin:
             "comparisons": sum(done),
             **{f"comparisons_{place}": count for place, count in enumerate(done)},
             "batches": self._batches,
-            "restarts": self._restarts,
+            "restarts": self._places.restarts,
         }
 
     def status(self) -> list[Status]:
@@ -265,9 +260,7 @@ class ManagedJoin:
         self._batches += 1
         self._flight.append(batch)
         for number, place in enumerate(self._places):
-            holds = [
-                newest >= oldest for newest, oldest in zip(place.newest, self._live, strict=True)
-            ]
+            holds = place.holds(self._live)
             stored = [np.flatnonzero(whose == number) for whose in owners]
             for side in (0, 1):
                 if len(stored[side]):
@@ -275,9 +268,9 @@ class ManagedJoin:
             probes = any(counts[side] and holds[1 - side] for side in (0, 1))
             if probes or any(map(len, stored)):
                 batch.awaited.add(number)
-                self._tell(number, order)
+                self._places.tell(number, order)
             elif any(held and place.newest[side] < live[side] for side, held in enumerate(holds)):
-                self._tell(number, {"do": "expire", "r": live[0], "s": live[1]})
+                self._places.tell(number, {"do": "expire", "r": live[0], "s": live[1]})
         self._live = live
         self._mend()
         self._complete()
@@ -290,31 +283,6 @@ class ManagedJoin:
             keys.append(self._maker.keys(tuples), settled=settled)
         return first, keys.count
 
-    def _configure(self, number: int) -> None:
-        self._tell(number, {**self._configuration, "place": number})
-        if self._outlet:
-            with suppress(Gone):  # it is found out by what it is told next
-                self.crew.send(number, {"do": "outlet"}, self._outlet.giving)
-
-    def _tell(self, number: int, message: Message) -> None:
-        """Send a message to a worker, after the whereabouts of what it may have to read."""
-        place = self._places[number]
-        try:
-            for name, array in self._mirror.arrays() if message["do"] in ("join", "load") else ():
-                now = (array.segment, array.base)
-                known = place.known.get(name)
-                if known == now:
-                    continue
-                where = {"name": name, "base": array.base}
-                if known and known[0] == array.segment:
-                    self.crew.send(number, {"do": "rebase", **where})
-                else:
-                    self.crew.send(number, {"do": "share", **where}, array.fd)
-                place.known[name] = now
-            self.crew.send(number, message)
-        except Gone:
-            self._dead.add(number)
-
     # Feedback.
 
     def _listen(self, patience: float | None) -> None:
@@ -323,7 +291,7 @@ class ManagedJoin:
             try:
                 message, fd = self.crew.receive(number)
             except Gone:
-                self._dead.add(number)
+                self._places.dead.add(number)
                 continue
             self._hear(number, message, fd)
         self._mend()
@@ -386,11 +354,9 @@ class ManagedJoin:
     def links(self) -> list[int]:
         """Return what to watch; see :class:`eddyline.engine.manager.watch.Watched`."""
         with self._turn:
-            # One that ends whenever it is started is left to the next call.
             links = self._crew.links() if self._crew else []
-            return [
-                fd for fd, place in zip(links, self._places, strict=False) if place.idle < ATTEMPTS
-            ]
+            # One that ends whenever it is started is left to the next call.
+            return [fd for place, fd in enumerate(links) if not self._places.hopeless(place)]
 
     def look(self) -> None:
         """Let other workers take the places of those that have ended meanwhile."""
@@ -398,7 +364,7 @@ class ManagedJoin:
             if self._crew is None:
                 return
             try:
-                self._dead.update(self._crew.ended())
+                self._places.dead.update(self._crew.ended())
                 self._mend(patient=False)
                 self._complete()
             except Exception as error:
@@ -417,35 +383,18 @@ class ManagedJoin:
 
         One that ends whenever it is started is left alone, unless ``patient``.
         """
-        while self._dead:
-            number = self._dead.pop()
-            if patient or self._places[number].idle < ATTEMPTS:
+        while self._places.dead:
+            number = self._places.dead.pop()
+            if patient or not self._places.hopeless(number):
                 self._replace(number)
 
     def _replace(self, number: int) -> None:
         with suppress(Gone):
             while True:  # what it said before it ended
                 self._hear(number, *self.crew.receive(number))
-        place = self._places[number]
-        again = [batch for batch in self._flight if number in batch.awaited]
-        place.attempts += bool(again)
-        place.idle += not again
-        if place.attempts > ATTEMPTS or place.idle > 2 * ATTEMPTS:
+        try:
+            self._places.replace(number, [one for one in self._flight if number in one.awaited])
+        except DeviceError:
             self._let_go()
-            what = "over the same batch" if again else "with nothing to do"
-            raise DeviceError(f"worker {number} has ended {ATTEMPTS} times {what}")
-        self._restarts += 1
-        self.crew.replace(number)
+            raise
         self._ring()
-        place.known = {}
-        place.loading = True
-        place.before = place.status.comparisons
-        for batch in again:
-            batch.pieces.pop(number, None)
-        # What it had stored before the first batch that it does again.
-        upto = (again[0].order["r"][0], again[0].order["s"][0]) if again else self._mirror.counts
-        kept = [side.kept for side in self._mirror.sides]
-        self._configure(number)
-        self._tell(number, {"do": "load", "r": (kept[0], upto[0]), "s": (kept[1], upto[1])})
-        for batch in again:
-            self._tell(number, batch.order)

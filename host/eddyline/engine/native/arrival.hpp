@@ -1,147 +1,15 @@
-// Equality in order of arrival: each tuple is looked up in the other side's hash table and then
-// enters its own. Nothing is sorted, and partners within a batch are found like all others.
+// Joins without order, arrival by arrival: each tuple looks for partners that came before it, and is
+// stored. Partners within a batch are found like all others.
 #pragma once
+#include "cells.hpp"
 #include "lookup.hpp"
-#include "vector.hpp"
+#include "pool.hpp"
 
 namespace eddyline {
 
-// The tuples of one side, each at the place of its sequence number in a ring, chained by hash from
-// new to old. A chain ends where the window does, so nothing is ever deleted.
-template <class K> class Ring {
-public:
-    struct Slot { K key; u32 next; };
-
-private:
-    Array<u32> heads_;
-    Array<Slot> slots_;
-    int shift_ = 64;
-    u64 oldest_ = 0, count_ = 0, swept_ = 0;  // sequence numbers
-
-    size_t home(K key) const { return (u64(key) * 0x9E3779B97F4A7C15ull) >> shift_; }
-    size_t mask() const { return slots_.size() - 1; }
-
-public:
-    Ring() { clear(); }
-
-    void clear() {
-        slots_.assign(16, {});
-        heads_.assign(16, u32(-1));
-        shift_ = 60;
-        oldest_ = count_ = swept_ = 0;
-    }
-
-    // Make room for more tuples; those below `oldest` are not asked for any more.
-    void reserve(size_t more, u64 oldest) {
-        oldest_ = std::max(oldest_, oldest);
-        if (count_ - oldest_ + more > slots_.size()) grow(count_ - oldest_ + more);
-        // Links are compared modulo 2^32: what points far into the past must not come round.
-        if (count_ + more - swept_ > u64(1) << 31) sweep();
-    }
-    void prefetch(K key) const { __builtin_prefetch(&heads_[home(key)], 1); }
-    void prefetch_slot(K key) const { __builtin_prefetch(&slots_[heads_[home(key)] & mask()]); }
-
-    void insert(K key) {
-        u32& head = heads_[home(key)];
-        slots_[count_ & mask()] = {key, head};
-        head = u32(count_++);
-    }
-    // A tuple that matches nothing has a place, too, but is in no chain: it points at itself.
-    void skip() {
-        slots_[count_ & mask()] = {0, u32(count_)};
-        count_++;
-    }
-
-    // Call `found` with the sequence numbers from `start` on, newest first. Returns the steps.
-    template <class Sink> u32 find(K key, u64 start, Sink found) const {
-        u32 age, most = u32(count_ - start), steps = 0;
-        u32 now = u32(count_);
-        for (u32 at = heads_[home(key)]; (age = now - at) <= most;) {
-            const Slot& slot = slots_[at & mask()];
-            steps++;
-            if (slot.key == key) found(count_ - age);
-            at = slot.next;
-        }
-        return steps;
-    }
-    // The newest tuple of a key's chain, and the tuple behind one; see `alive`.
-    u32 head(K key) const { return heads_[home(key)]; }
-    const Slot& slot(u32 at) const { return slots_[at & mask()]; }
-    void prefetch_at(u32 at) const { __builtin_prefetch(&slots_[at & mask()]); }
-    // Whether a link points to `start` or beyond, both modulo 2^32.
-    static bool alive(u32 at, u32 start) { return int32_t(at - start) >= 0; }
-
-    size_t bytes() const { return 4 * heads_.capacity() + sizeof(Slot) * slots_.capacity(); }
-
-private:
-    void grow(size_t tuples) {
-        size_t places = slots_.size();
-        while (places < tuples) places *= 4;  // growing means to begin again, so not often
-        Array<Slot> old(places);
-        std::swap(old, slots_);
-        // What lies beyond the oldest tuple is never reached.
-        heads_.assign(places, u32(oldest_ - 1));
-        shift_ = 64 - __builtin_ctzll(places);
-        for (u64 at = oldest_; at < count_; at++) {
-            const Slot& slot = old[at & (old.size() - 1)];
-            if (slot.next == u32(at)) {
-                slots_[at & mask()] = slot;
-                continue;
-            }
-            u32& head = heads_[home(slot.key)];
-            slots_[at & mask()] = {slot.key, head};
-            head = u32(at);
-        }
-    }
-    void sweep() {
-        for (u32& head : heads_)
-            if (u32(u32(count_) - head) > count_ - oldest_) head = u32(oldest_ - 1);
-        swept_ = count_;
-    }
-};
-
-// Pairs that were found without order: places of one side in the batch, and low bits of the other's
-// sequence numbers. Behind them there is room to write sixteen. Threads that write to neighbours must
-// not share a cache line.
-struct alignas(128) Steps {
-    int side = 0;
-    size_t n = 0;
-    Array<u32> place, ref;
-
-    void clear(int s) { side = s; n = 0; }
-    void room(size_t more) {
-        if (n + more + PARTITION <= place.size()) return;
-        place.resize(2 * (n + more) + PARTITION);
-        ref.resize(place.size());
-    }
-    void add(u32 who, u32 partner) {
-        room(1);
-        place[n] = who;
-        ref[n++] = partner;
-    }
-    void add16(u32 who, const u32* partners, u32 bits) {
-        for (size_t i = 0; i < PARTITION; i++) place[n + i] = who;
-        n = compress16(&ref[n], partners, bits) - ref.data();
-    }
-};
-
-// Both sides' tables, and the batch at hand. Where results are in order, `run` looks a tuple up and
-// stores it before the next. Else all are stored by `begin`, and `walk` leaves out partners that came
-// later; then threads can share the work.
 class ByArrival {
 protected:
-    struct Task { int side; size_t from, to; };
-    std::vector<Task> tasks_;
-
-    void share_out(const Batch& batch, size_t threads) {
-        tasks_.clear();
-        size_t parts = batch.sides.size() < 1024 ? 1 : threads;
-        for (int side : {0, 1})
-            for (size_t part = 0; part < parts; part++)
-                tasks_.push_back({side, batch.size(side) * part / parts, batch.size(side) * (part + 1) / parts});
-        if (found.size() < tasks_.size()) found.resize(tasks_.size());
-        for (size_t t = 0; t < found.size(); t++) found[t].clear(0);
-    }
+    static constexpr size_t SMALL = 4096;  // arrivals below which one thread is enough
 
 public:
     Path path;
@@ -149,12 +17,7 @@ public:
     std::vector<Steps> found;  // what `walk` has found
     explicit ByArrival(Path&& p) : path(std::move(p)) {}
     virtual ~ByArrival() = default;
-    virtual void prepare(const Batch& batch, Columns* columns, Pool& pool) = 0;
-    // Go on with the arrivals from `from` until there are `enough` candidates; returns where it
-    // stopped. `partners` gets the place of the arrival and the sequence number of its partner.
-    virtual size_t run(const std::vector<u8>& sides, size_t from, size_t* place, const std::vector<u64>* start,
-                       std::vector<std::pair<u32, u64>>& partners, size_t enough) = 0;
-    virtual void begin(const Batch& batch, Pool& pool) = 0;
+    virtual void begin(const Batch& batch, Columns* columns, Pool& pool) = 0;
     // Find about `enough` more for every thread; returns whether that was all.
     virtual bool walk(const Batch& batch, size_t enough, Pool& pool) = 0;
     // Another structure that finds many partners faster, with all tuples; or none.
@@ -163,122 +26,207 @@ public:
     virtual size_t bytes() const = 0;
 };
 
-template <class K> class ByArrivalOf final : public ByArrival {
-    static constexpr size_t AHEAD = 16;
-    struct Walk { K key; u32 place, at, start, size; };
-    Ring<K> rings_[2];
-    std::vector<std::vector<Walk>> walks_;  // of each task
-    std::vector<K> keys_[2];
-    std::vector<u8> usable_[2];
+// What is common to all that have cells. First it is written down at which cells the batch looks;
+// then threads visit a part of the cells each, in order of arrival, and fetch memory some visits
+// ahead. Few arrivals are not worth a second thread: all of their pairs come in order of arrival,
+// but for those of wide tuples.
+template <class K, int D> class InCells : public ByArrival {
+protected:
+    using Box = Bounds<K, D>;
+    using Tuple = typename Cells<K, D>::Tuple;
+    static constexpr size_t AHEAD = 16, SHARES = 4;  // visits, and parts of cells for a thread
+    static constexpr u64 GROWTH = 8;                 // of a window without a number of tuples
+    struct Visit { u32 cell, who; };                 // place on its side, the side, whether it is stored
+    struct Visits {
+        Array<Visit> all;
+        size_t n = 0;
+        void room(size_t more) { if (n + more > all.size()) all.resize(2 * (n + more)); }
+    };
+
+    Cells<K, D> cells_;
+    u64 oldest_[2] = {0, 0}, room_ = 0;
+    std::vector<Box> boxes_[2];  // of the batch
+    enum Use : u8 { NONE, CELL, WIDE };
+    std::vector<Use> use_[2];     // what becomes of them
+    std::vector<Tuple> wide_[2];  // tuples that cover too many cells: everyone looks at them
+
+private:
+    std::vector<std::vector<Visits>> visits_;  // by part of the batch, then of the cells
+    struct Place { size_t list, at; };
+    std::vector<Place> next_;     // where to go on, of each part of the cells
+    size_t arrived_ = 0, place_[2];  // the same for wide tuples
+    bool any_wide_[2];
+    u64 swept_[2] = {0, 0};
+
+protected:
+    // Read the bounds of a batch's tuples, and whether they are of use.
+    virtual void read(int side, const u8* records, size_t n, const Layout& layout) = 0;
+    // Get ready for a batch; with it there may be more tuples than there is room for.
+    virtual void make_room(const Columns* columns, const u64* live) = 0;
+    // What has to be known of all tuples of a side before the first of the other looks for them.
+    // Returns whether some are wide.
+    virtual bool locate(int, size_t) { return false; }
+    virtual size_t home(const Box& box) = 0;
+    // Write down which cells the arrivals visit from `from` to `to`, whose first have these places.
+    // There is room for FEW visits each.
+    static constexpr size_t FEW = 4;
+    virtual void aim(const Batch& batch, size_t from, size_t to, size_t* place,
+                     std::vector<Visits>& visits) const = 0;
+
+    // What is known of the widths of bounds without having seen any: values have none.
+    typename Cells<K, D>::Widths widths() const {
+        typename Cells<K, D>::Widths all{};
+        for (int s : {0, 1})
+            for (size_t d = 0; d < path.dimensions.size(); d++)
+                if (path.dimensions[d].low[s] != path.dimensions[d].high[s]) all[s][d] = Cells<K, D>::UNEVEN;
+        return all;
+    }
+    // Put tuples into new cells.
+    void fill(const std::vector<Tuple>* all) {
+        for (int s : {0, 1})
+            for (const Tuple& one : all[s]) {
+                u64 sequence = oldest_[s] + u32(one.ref - u32(oldest_[s]));
+                cells_.insert(home(one.bounds), s, one.bounds, sequence, u32(oldest_[s]));
+            }
+    }
+    // Tuples that a window is going to have.
+    static u64 expected(const Columns& side, u64 live) {
+        u64 more = GROWTH * live;
+        return std::max(live, side.window.kind == 0 ? std::min(more, side.window.size) : more);
+    }
+    // Write a visit down; one that does not count is written over next.
+    void add(std::vector<Visits>& lists, size_t cell, size_t place, int side, bool stores,
+             bool counts) const {
+        Visits& list = lists[lists.size() > 1 ? cells_.part(cell) : 0];
+        list.all[list.n] = {u32(cell), u32(place << 2 | side << 1 | stores)};
+        list.n += counts;
+    }
 
 public:
-    using ByArrival::ByArrival;
+    InCells(Path&& p, size_t threads)
+        : ByArrival(std::move(p)), cells_(widths(), threads > 1 ? SHARES * threads : 1) {}
 
-    void prepare(const Batch& batch, Columns* columns, Pool& pool) override {
-        pool.run(2, [&](size_t side) {
-            const Layout& layout = columns[side].layout;
-            const u8* records = batch.records[side].data();
-            size_t n = batch.size(side);
-            keys_[side].resize(n + 2 * AHEAD);
-            usable_[side].resize(n);
-            for (size_t i = 0; i < n; i++, records += layout.stride) {
-                usable_[side][i] = (Layout::valid(records) & path.needed[side]) == path.needed[side];
-                keys_[side][i] = K(path.group_key(layout, records, side));
-            }
-            rings_[side].reserve(n, columns[side].oldest());
-        });
-    }
-
-    size_t run(const std::vector<u8>& sides, size_t from, size_t* place, const std::vector<u64>* start,
-               std::vector<std::pair<u32, u64>>& partners, size_t enough) override {
-        u64 steps = 0;
-        size_t i = from;
-        for (; i < sides.size() && partners.size() < enough; i++) {
-            int side = sides[i];
-            size_t mine = place[side]++;
-            // Of this side's tuples: fetch the heads first, then what they point at.
-            K soon = keys_[side][mine + AHEAD];
-            rings_[1 - side].prefetch(soon);
-            rings_[side].prefetch(soon);
-            rings_[1 - side].prefetch_slot(keys_[side][mine + AHEAD / 2]);
-            if (!usable_[side][mine]) {
-                rings_[side].skip();
-                continue;
-            }
-            K key = keys_[side][mine];
-            steps += rings_[1 - side].find(key, start[side][mine], [&](u64 partner) {
-                partners.push_back({u32(i), partner});
-            });
-            rings_[side].insert(key);
+    void begin(const Batch& batch, Columns* columns, Pool& pool) override {
+        size_t n = batch.sides.size();
+        bool many = n >= SMALL;
+        u64 live[2];
+        for (int s : {0, 1}) {
+            oldest_[s] = columns[s].oldest();
+            live[s] = columns[s].count - oldest_[s];
         }
-        examined += steps;
-        return i;
+        pool.run(2, [&](size_t s) {
+            boxes_[s].resize(batch.size(s));
+            use_[s].resize(batch.size(s));
+            read(s, batch.records[s].data(), batch.size(s), columns[s].layout);
+            auto old = [&](const Tuple& one) { return int32_t(one.ref - u32(oldest_[s])) < 0; };
+            std::erase_if(wide_[s], old);
+        }, many);
+        make_room(columns, live);
+        pool.run(2, [&](size_t s) {
+            cells_.expire(s, oldest_[s]);
+            if (columns[s].count - swept_[s] > u64(1) << 30) {
+                cells_.sweep(s, oldest_[s]);
+                swept_[s] = columns[s].count;
+            }
+            any_wide_[s] = locate(s, batch.size(s)) || !wide_[s].empty();
+        }, many);
+        size_t parts = many ? pool.size() : 1, lists = many ? cells_.parts() : 1;
+        visits_.resize(parts);
+        pool.run(parts, [&](size_t part) {
+            size_t from = n * part / parts, to = n * (part + 1) / parts, place[2];
+            for (int s : {0, 1}) {
+                const auto& places = batch.arrival[s];
+                place[s] = std::lower_bound(places.begin(), places.end(), from) - places.begin();
+            }
+            visits_[part].resize(lists);
+            for (Visits& list : visits_[part]) {
+                list.n = 0;
+                list.room(FEW * (to - from) + 1);
+            }
+            aim(batch, from, to, place, visits_[part]);
+        });
+        next_.assign(lists, {0, 0});
+        found.resize(lists + 1);
+        arrived_ = place_[0] = place_[1] = 0;
     }
 
-    void begin(const Batch& batch, Pool& pool) override {
-        pool.run(2, [&](size_t side) {
-            for (size_t i = 0; i < batch.size(side); i++) {
-                rings_[side].prefetch(keys_[side][i + AHEAD]);
-                if (usable_[side][i]) rings_[side].insert(keys_[side][i]);
-                else rings_[side].skip();
-            }
-        });
-        share_out(batch, pool.size());
-        if (walks_.size() < tasks_.size()) walks_.resize(tasks_.size());
-        pool.run(tasks_.size(), [&](size_t t) {
-            auto [side, from, to] = tasks_[t];
-            const Ring<K>& ring = rings_[1 - side];
-            walks_[t].resize(to - from);
-            size_t kept = 0;
-            for (size_t i = from; i < to; i++) {
-                ring.prefetch(keys_[side][i + AHEAD]);
-                K key = keys_[side][i];
-                u64 start = batch.start[side][i];
-                u32 at = ring.head(key);
-                walks_[t][kept] = {key, u32(i), at, u32(start), u32(batch.stop[side][i] - start)};
-                kept += usable_[side][i] & Ring<K>::alive(at, u32(start));
-            }
-            walks_[t].resize(kept);
-        });
+    bool walk(const Batch& batch, size_t enough, Pool& pool) override {
+        std::vector<u64> looked(found.size());
+        std::vector<u8> ended(found.size());
+        pool.run(found.size(), [&](size_t part) {
+            found[part].n = 0;
+            ended[part] = part < next_.size() ? visit(batch, part, enough, looked[part])
+                                                : look_at_wide(batch, enough, looked[part]);
+        }, next_.size() > 1);
+        u64 sum = 0, pairs = 0;
+        for (u64 one : looked) sum += one;
+        for (const Steps& some : found) pairs += some.n;
+        examined += sum;
+        bool all = std::all_of(ended.begin(), ended.end(), [](u8 one) { return one; });
+        count(sum, pairs, all ? batch.sides.size() : 0);
+        return all;
     }
-
-    // All of the batch take a step along their chains at a time: memory is fetched for many at once.
-    bool walk(const Batch&, size_t enough, Pool& pool) override {
-        std::vector<u64> steps(tasks_.size());
-        pool.run(tasks_.size(), [&](size_t t) {
-            auto& walks = walks_[t];
-            int side = tasks_[t].side;
-            const Ring<K>& ring = rings_[1 - side];
-            Steps& out = found[t];
-            out.clear(side);
-            // Those that go on are moved to the front, over those that have been read.
-            while (walks.size() && out.n < enough) {
-                size_t kept = 0, n = walks.size();
-                out.room(n);
-                for (size_t i = 0; i < n; i++) {
-                    if (i + AHEAD < n) ring.prefetch_at(walks[i + AHEAD].at);
-                    Walk walk = walks[i];
-                    const auto& slot = ring.slot(walk.at);
-                    out.place[out.n] = walk.place;
-                    out.ref[out.n] = walk.at;
-                    out.n += (slot.key == walk.key) & (u32(walk.at - walk.start) < walk.size);
-                    walk.at = slot.next;
-                    walks[kept] = walk;
-                    kept += Ring<K>::alive(walk.at, walk.start);
-                }
-                steps[t] += n;
-                walks.resize(kept);
-            }
-        });
-        for (u64 some : steps) examined += some;
-        return std::all_of(walks_.begin(), walks_.end(), [](const auto& walks) { return walks.empty(); });
-    }
+    // So many were looked at for so many pairs, and so many arrivals have found all of them.
+    virtual void count(u64, u64, u64) {}
 
     void clear() override {
-        for (auto& ring : rings_) ring.clear();
-        walks_.clear();
+        cells_.reset(1, widths(), 0, 0);
+        for (int s : {0, 1}) {
+            wide_[s].clear();
+            swept_[s] = 0;
+        }
+        room_ = 0;
     }
-    size_t bytes() const override { return rings_[0].bytes() + rings_[1].bytes(); }
+    size_t bytes() const override { return cells_.bytes(); }
+
+private:
+    // Visit the cells of a part; returns whether all have been visited.
+    bool visit(const Batch& batch, size_t part, size_t enough, u64& looked) {
+        Steps& out = found[part];
+        Place& next = next_[part];
+        u32 oldest[2] = {u32(oldest_[0]), u32(oldest_[1])};
+        u32 first[2] = {u32(batch.first[0]), u32(batch.first[1])};
+        bool late = batch.reach.on;
+        size_t sum = 0;
+        for (; next.list < visits_.size(); next = {next.list + 1, 0}) {
+            const Array<Visit>& visits = visits_[next.list][part].all;
+            size_t n = visits_[next.list][part].n, i = next.at;
+            for (size_t soon = i; i < n && out.n < enough; i++) {
+                for (; soon < std::min(i + AHEAD, n); soon++)
+                    cells_.prefetch(visits[soon].cell, visits[soon].who >> 1 & 1, visits[soon].who & 1);
+                auto [cell, who] = visits[i];
+                int side = who >> 1 & 1;
+                u32 place = who >> 2, start = u32(batch.start[side][place]), sequence = first[side] + place;
+                const Box& box = boxes_[side][place];
+                sum += cells_.find(cell, side, box, start, sequence, out);
+                if (!late) oldest[1 - side] = start;
+                if (who & 1) cells_.insert(cell, side, box, batch.first[side] + place, oldest[side]);
+            }
+            next.at = i;
+            if (i < n) break;
+        }
+        looked += sum;
+        return next.list == visits_.size();
+    }
+
+    // Compare with wide tuples in order of arrival; returns whether all have been.
+    bool look_at_wide(const Batch& batch, size_t enough, u64& looked) {
+        Steps& out = found.back();
+        size_t n = batch.sides.size();
+        if (!any_wide_[0] && !any_wide_[1]) arrived_ = n;
+        for (; arrived_ < n && out.n < enough; arrived_++) {
+            int side = batch.sides[arrived_];
+            size_t place = place_[side]++;
+            if (use_[side][place] == NONE) continue;
+            const Box& box = boxes_[side][place];
+            u32 who = u32(batch.first[side] + place), start = u32(batch.start[side][place]);
+            for (const Tuple& one : wide_[1 - side])
+                if (int32_t(one.ref - start) >= 0 && one.bounds.overlap(box)) out.add(side, who, one.ref);
+            looked += wide_[1 - side].size();
+            if (use_[side][place] == WIDE) wide_[side].push_back({box, who});
+        }
+        return arrived_ == n;
+    }
 };
 
 }  // namespace eddyline

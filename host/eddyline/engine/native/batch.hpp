@@ -23,6 +23,19 @@ struct Batch {
     Reach reach;
     i64 oldest[2] = {LATEST, LATEST}, newest[2] = {EARLIEST, EARLIEST}, watermark[2] = {EARLIEST, EARLIEST};
 
+    // Forget all but the room that was taken.
+    void clear() {
+        Batch empty;
+        for (int side : {0, 1}) {
+            std::swap(empty.records[side], records[side]);
+            std::swap(empty.arrival[side], arrival[side]);
+            std::swap(empty.start[side], start[side]);
+            std::swap(empty.stop[side], stop[side]);
+        }
+        std::swap(empty.sides, sides);
+        *this = std::move(empty);
+    }
+
     size_t size(int side) const { return arrival[side].size(); }
 };
 

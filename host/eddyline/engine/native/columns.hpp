@@ -98,15 +98,10 @@ public:
     u32 id(u64 sequence) const {
         return consecutive ? first_id_ + u32(sequence) : ids[sequence - base];
     }
-    // Ids of many, by the low bits of their sequence numbers, from `first` on.
-    void ids_of(const u32* low, size_t n, u64 first, u32* to) const {
-        if (consecutive) {
-            u32 plus = first_id_ + u32(first);
-            for (size_t i = 0; i < n; i++) to[i] = low[i] + plus;
-        } else {
-            u32 plus = u32(first) - u32(base);
-            for (size_t i = 0; i < n; i++) to[i] = ids[u32(low[i] + plus)];
-        }
+    // Ids of many, by the low bits of their sequence numbers.
+    void ids_of(const u32* low, size_t n, u32* to) const {
+        if (consecutive) for (size_t i = 0; i < n; i++) to[i] = low[i] + first_id_;
+        else for (size_t i = 0; i < n; i++) to[i] = ids[u32(low[i] - u32(base))];
     }
     u64 word(u64 sequence, size_t number) const { return words[number][sequence - base]; }
 

@@ -10,6 +10,8 @@
 #include <numeric>
 
 #include "alone.hpp"
+#include "chained.hpp"
+#include "equality.hpp"
 #include "grid.hpp"
 
 using namespace eddyline;
@@ -20,6 +22,7 @@ constexpr size_t PULL = size_t(1) << 20;     // pairs handed over at a time
 constexpr size_t GROUP = size_t(1) << 23;    // candidates that are put in order at a time
 constexpr size_t SLICE = size_t(1) << 12;    // arrivals whose keys stay in a core's cache
 constexpr size_t MANY = 16;                  // pairs per arrival from which on ranges are better than cells
+constexpr size_t SPARE = 64;                 // batches whose memory is used again
 constexpr size_t LEAST = size_t(1) << 14;    // tuples of a subwindow where the window has no number
 
 // Numbers that describe a join, one after the other; `eddyline.engine.indexed` writes them.
@@ -39,13 +42,16 @@ struct Pairs { Array<u32> r, s; Array<u64> at; };
 class Join {
     Columns columns_[2];
     std::vector<std::unique_ptr<Lookup>> lookups_;
-    std::unique_ptr<ByArrival> by_arrival_;  // instead of lookups, for an equality alone
+    // Instead of lookups, where arrivals can be looked up one by one: without order, and with it.
+    std::unique_ptr<ByArrival> by_arrival_;
+    std::unique_ptr<Chained> chained_;
     bool grouped_, inner_;
     size_t subwindows_;  // per window or share of it, or 0 to choose
     size_t shares_;      // joins that each store a share of the tuples, or 0 if this one stores all
     Pool pool_;
     Array<u8> written_;  // keys for other joins
     std::deque<Batch> waiting_;
+    std::vector<Batch> spare_;  // memory of batches that have ended: new memory is dear
     Batch batch_;
     bool open_ = false;   // a batch has been looked up and its pairs are being pulled
     std::vector<Candidates> candidates_;
@@ -97,7 +103,7 @@ public:
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
         size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
-        if (unordered() && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
+        if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
@@ -125,7 +131,7 @@ public:
     // Store tuples without looking anything up, as if they had come and gone through earlier.
     void load(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         if (open_ || !waiting_.empty()) throw std::runtime_error("tuples are loaded between batches");
-        if (by_arrival_) throw std::runtime_error("only engines with a share can be loaded");
+        if (by_arrival_ || chained_) throw std::runtime_error("only engines with a share can be loaded");
         batch_ = batch_of(sides, n, r, s, stores);
         enter();
         bool any = false;
@@ -177,6 +183,10 @@ public:
 private:
     Batch batch_of(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         Batch batch;
+        if (!spare_.empty()) {
+            batch = std::move(spare_.back());
+            spare_.pop_back();
+        }
         batch.sides.assign(sides, sides + n);
         size_t s_count = std::accumulate(sides, sides + n, size_t(0));
         batch.records[0].assign(r, r + (n - s_count) * columns_[0].layout.stride);
@@ -199,7 +209,7 @@ public:
     bool next(u64* most, u64* arrivals) {
         if (!open_ && waiting_.empty()) return false;
         if (!open_) reconsider();
-        if (unordered()) {
+        if (by_arrival_) {
             group_.r.clear();
             group_.s.clear();
             do *most = next_steps(); while (*most < PULL / 2 && (open_ || !waiting_.empty()));
@@ -208,7 +218,7 @@ public:
         }
         if (!open_) begin();
         if (grouped_) {
-            if (by_arrival_) next_arrivals();
+            if (chained_) next_arrivals();
             else next_group();
             *most = group_.r.size();
             *arrivals = to_ - from_;
@@ -227,7 +237,7 @@ public:
     // Hand over what `next` has announced; returns how many pairs. The batch may end with them.
     u64 take(u32* r, u32* s, u64* at, u64* ends, u64* starts, u64* stops, u64 most) {
         size_t n;
-        if (unordered()) {
+        if (by_arrival_) {
             n = group_.r.size();
             std::copy(group_.r.begin(), group_.r.end(), r);
             std::copy(group_.s.begin(), group_.s.end(), s);
@@ -264,13 +274,13 @@ public:
     // where keys decide all and no candidate is too old; an upper bound otherwise.
     void ranges(u64* pairs, u64* records) {
         *pairs = *records = 0;
-        for (u64 most, none; unordered() && next(&most, &none); *records = *pairs += most)
+        for (u64 most, none; by_arrival_ && next(&most, &none); *records = *pairs += most)
             if (most > group_.r.size() && ended_) end();
         if (!open_) {
             if (waiting_.empty()) return;
             begin();
         }
-        while (by_arrival_ && to_ < batch_.sides.size()) {
+        while (chained_ && to_ < batch_.sides.size()) {
             from_ = to_;
             next_arrivals();
             *pairs = *records += group_.r.size();
@@ -288,6 +298,7 @@ public:
         open_ = false;
         for (auto& lookup : lookups_) lookup->clear();
         if (by_arrival_) by_arrival_->clear();
+        if (chained_) chained_->clear();
         for (auto& side : columns_) side.clear();
         watermark_[0] = watermark_[1] = EARLIEST;
     }
@@ -305,6 +316,7 @@ public:
         u64 examined = 0, bytes = columns_[0].bytes() + columns_[1].bytes();
         for (const auto& lookup : lookups_) { examined += lookup->examined; bytes += lookup->bytes(); }
         if (by_arrival_) { examined = by_arrival_->examined; bytes += by_arrival_->bytes(); }
+        if (chained_) { examined = chained_->examined; bytes += chained_->bytes(); }
         *to++ = arrivals_;
         *to++ = pairs_;
         *to++ = examined;
@@ -341,8 +353,8 @@ private:
             path.residual.lines.push_back({op, x, y, z});
         }
         if (alone && path.kind == Kind::hash) {
-            if (path.wide) by_arrival_ = std::make_unique<ByArrivalOf<u64>>(std::move(path));
-            else by_arrival_ = std::make_unique<ByArrivalOf<u32>>(std::move(path));
+            if (path.wide) equality<u64>(std::move(path));
+            else equality<u32>(std::move(path));
             return;
         }
         if (alone && path.kind == Kind::grid) {
@@ -353,9 +365,13 @@ private:
         else lookups_.push_back(std::make_unique<LookupOf<u32>>(std::move(path)));
     }
 
+    template <class K> void equality(Path&& path) {
+        if (grouped_) chained_ = std::make_unique<ChainedOf<K>>(std::move(path));
+        else by_arrival_ = std::make_unique<EqualityOf<K>>(std::move(path));
+    }
     template <int D> std::unique_ptr<ByArrival> grid(Path&& path) {
-        if (path.narrow) return std::make_unique<GridOf<u32, D>>(std::move(path));
-        return std::make_unique<GridOf<u64, D>>(std::move(path));
+        if (path.narrow) return std::make_unique<GridOf<u32, D>>(std::move(path), pool_.size());
+        return std::make_unique<GridOf<u64, D>>(std::move(path), pool_.size());
     }
 
     // Give a batch its sequence numbers.
@@ -393,6 +409,10 @@ private:
     }
 
     void begin() {
+        if (spare_.size() < SPARE) {
+            batch_.clear();
+            spare_.push_back(std::move(batch_));
+        }
         batch_ = std::move(waiting_.front());
         waiting_.pop_front();
         enter();
@@ -401,12 +421,15 @@ private:
             int side = batch_.sides[i], other = 1 - side;
             size_t mine = place[side]++;
             u64 stop = batch_.first[other] + place[other];
-            i64 now = columns_[side].timed
-                          ? columns_[side].times[batch_.first[side] + mine - columns_[side].base] : 0;
-            u64 start = columns_[other].start(stop, now);
             batch_.arrival[side][mine] = i;
-            batch_.start[side][mine] = start;
             batch_.stop[side][mine] = stop;
+            if (!columns_[side].timed) {
+                batch_.start[side][mine] = batch_.most_start[side] = columns_[other].start(stop, 0);
+                continue;
+            }
+            i64 now = columns_[side].times[batch_.first[side] + mine - columns_[side].base];
+            u64 start = columns_[other].start(stop, now);
+            batch_.start[side][mine] = start;
             batch_.most_start[side] = std::max(batch_.most_start[side], start);
             batch_.now = now;
             batch_.oldest[side] = std::min(batch_.oldest[side], now);
@@ -421,21 +444,21 @@ private:
             pool_.run(tasks, [&](size_t i) { lookup->probe(batch_, i); });
             lookup->collect(batch_, candidates_);
         }
-        if (by_arrival_) {
-            by_arrival_->prepare(batch_, columns_, pool_);
+        if (by_arrival_) by_arrival_->begin(batch_, columns_, pool_);
+        if (chained_) {
+            chained_->prepare(batch_, columns_, pool_);
             place_[0] = place_[1] = 0;
-            if (!grouped_) by_arrival_->begin(batch_, pool_);
         }
         open_ = true;
         source_ = record_ = offset_ = 0;
         from_ = to_ = 0;
-        if (grouped_ && !by_arrival_) weigh();
+        if (grouped_ && !chained_) weigh();
     }
 
     void end() {
         open_ = false;
         for (int side : {0, 1}) {
-            if (!batch_.size(side) || by_arrival_) continue;
+            if (!batch_.size(side) || lookups_.empty()) continue;
             size_t tuples = target(side);
             for (auto& lookup : lookups_) lookup->set_target(side, tuples);
         }
@@ -497,12 +520,9 @@ private:
         return reach_.near(columns_[0].times[r - columns_[0].base], columns_[1].times[s - columns_[1].base]);
     }
 
-    // Whether pairs may come in any order, and arrivals are looked up one by one.
-    bool unordered() const { return by_arrival_ && !grouped_; }
-
     // Where there are many pairs, go on with ranges instead of cells.
     void reconsider() {
-        if (!unordered() || reach_.on || arrivals_ < LEAST || pairs_ < MANY * arrivals_) return;
+        if (!by_arrival_ || reach_.on || arrivals_ < LEAST || pairs_ < MANY * arrivals_) return;
         auto lookup = by_arrival_->sorted(columns_);
         if (!lookup) return;
         lookup->examined = by_arrival_->examined;
@@ -533,24 +553,22 @@ private:
             u64 at[2][Program::CHUNK];
             u8 keep[Program::CHUNK];
             size_t kept = 0;
-            u64 first = batch_.first[some.side], base = columns_[1 - some.side].base;
             for (size_t from = 0; from < some.n; from += Program::CHUNK) {
                 size_t count = std::min(some.n - from, Program::CHUNK);
-                for (size_t k = 0; k < count; k++) {
-                    at[some.side][k] = first + some.place[from + k];
-                    at[1 - some.side][k] = base + u32(some.ref[from + k] - u32(base));
+                for (int side : {0, 1}) {
+                    u64 base = columns_[side].base;
+                    for (size_t k = 0; k < count; k++) at[side][k] = base + u32(some.at[side][from + k] - u32(base));
                 }
                 if (test.empty()) std::fill(keep, keep + count, 1);
                 else test.run(columns_[0], columns_[1], at[0], at[1], count, keep);
                 for (size_t k = 0; reach_.on && k < count; k++) keep[k] &= near(at[0][k], at[1][k]);
                 for (size_t k = 0; k < count; k++) {
-                    some.place[kept] = some.place[from + k];
-                    some.ref[kept] = some.ref[from + k];
+                    for (auto& side : some.at) side[kept] = side[from + k];
                     kept += keep[k];
                 }
             }
             some.n = kept;
-        });
+        }, batch_.sides.size() >= SLICE);
     }
 
     // Write the ids of what was found, and go on with the next batch if this was all. Returns how many.
@@ -559,10 +577,9 @@ private:
         for (const Steps& some : by_arrival_->found) begins.push_back(begins.back() + some.n);
         pool_.run(begins.size() - 1, [&](size_t i) {
             const Steps& some = by_arrival_->found[i];
-            int me = some.side;
-            columns_[me].ids_of(some.place.data(), some.n, batch_.first[me], (me ? s : r) + begins[i]);
-            columns_[1 - me].ids_of(some.ref.data(), some.n, 0, (me ? r : s) + begins[i]);
-        });
+            columns_[0].ids_of(some.at[0].data(), some.n, r + begins[i]);
+            columns_[1].ids_of(some.at[1].data(), some.n, s + begins[i]);
+        }, begins.back() >= SLICE);
         if (ended_) {
             closed_ += batch_.sides.size();
             end();
@@ -575,7 +592,7 @@ private:
         partners_.clear();
         from_ = to_;
         size_t first[2] = {place_[0], place_[1]};
-        to_ = by_arrival_->run(batch_.sides, from_, place_, batch_.start, partners_, PULL);
+        to_ = chained_->run(batch_, from_, place_, partners_, PULL);
         group_.r.clear();
         group_.s.clear();
         group_.at.clear();
@@ -584,7 +601,7 @@ private:
         group_.r.resize(n);
         group_.s.resize(n);
         group_.at.resize(n);
-        Program& test = by_arrival_->path.residual;
+        Program& test = chained_->path.residual;
         size_t kept = 0, begin = 0;
         u64 at[2][Program::CHUNK];
         u8 keep[Program::CHUNK];
@@ -737,7 +754,18 @@ private:
             } else {
                 u64 start = batch_.start[me][one.probe];
                 u32 young = start > some.base ? u32(start - some.base) : 0, kept = 0;
-                for (u32 i = 0; i < count; i++) {
+                u32 i = 0;
+                // Eight at a time, where there is room for as many.
+                for (; !ids && i + LANES <= count && kept + LANES <= left; i += LANES) {
+                    u32 some[LANES], hits = from8(refs + i, base + young);
+                    for (size_t k = 0; k < LANES; k++) {
+                        a[kept + k] = id;
+                        some[k] = refs[i + k] + plus;
+                    }
+                    compress8(b + kept, some, hits);
+                    kept += __builtin_popcount(hits);
+                }
+                for (; i < count; i++) {
                     bool keep = refs[i] - base >= young;
                     a[kept] = id;
                     b[kept] = ids && keep ? ids[u32(refs[i] + plus)] : refs[i] + plus;

@@ -59,8 +59,9 @@ public:
 
     size_t size() const { return threads_.size() + 1; }
 
-    void run(size_t tasks, const std::function<void(size_t)>& task) {
-        if (threads_.empty() || tasks < 2) {
+    // Do all tasks; one thread does them, in order, where others are not worth waking up.
+    void run(size_t tasks, const std::function<void(size_t)>& task, bool worth = true) {
+        if (threads_.empty() || tasks < 2 || !worth) {
             for (size_t i = 0; i < tasks; i++) task(i);
             return;
         }

@@ -1,4 +1,4 @@
-// Look at sixteen neighbours at once, with whatever vectors the machine has.
+// Look at sixteen neighbours at once, or at eight, with whatever vectors the machine has.
 #pragma once
 #if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
@@ -75,18 +75,6 @@ template <class K> inline u32 overlap16(const K* low, const K* high, K a, K b) {
     return at_most16(low, b) & at_least16(high, a);
 }
 
-// Which of sixteen words are among the `size` from `start` on, modulo 2^32.
-inline u32 within16(const u32* words, u32 start, u32 size) {
-#if defined(__AVX512F__)
-    __m512i age = _mm512_sub_epi32(_mm512_loadu_si512(words), _mm512_set1_epi32(int(start)));
-    return _mm512_cmplt_epu32_mask(age, _mm512_set1_epi32(int(size)));
-#else
-    u32 hits = 0;
-    for (size_t i = 0; i < PARTITION; i++) hits |= u32(words[i] - start < size) << i;
-    return hits;
-#endif
-}
-
 // Write down those of sixteen words whose bit is set, and return the end of them.
 inline u32* compress16(u32* to, const u32* from, u32 bits) {
 #if defined(__AVX512F__)
@@ -95,6 +83,63 @@ inline u32* compress16(u32* to, const u32* from, u32 bits) {
 #else
     for (; bits; bits &= bits - 1) *to++ = from[__builtin_ctz(bits)];
     return to;
+#endif
+}
+
+constexpr size_t LANES = 8;
+
+// Which of eight words are `start` or follow it, modulo 2^32.
+inline u32 from8(const u32* words, u32 start) {
+#if defined(__AVX2__)
+    __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
+    __m256i age = _mm256_sub_epi32(some, _mm256_set1_epi32(int(start)));
+    return 0xFF ^ u32(_mm256_movemask_ps(_mm256_castsi256_ps(age)));
+#else
+    u32 hits = 0;
+    for (size_t i = 0; i < LANES; i++) hits |= u32(int32_t(words[i] - start) >= 0) << i;
+    return hits;
+#endif
+}
+
+// Which of eight keys are at most x, or at least.
+template <bool MOST, class K> inline u32 bounded8(const K* keys, K x) {
+#if defined(__AVX2__)
+    auto load = [&](size_t i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i)); };
+    if constexpr (sizeof(K) == 4) {
+        __m256i some = load(0), limit = _mm256_set1_epi32(int(x)), larger = _mm256_max_epu32(some, limit);
+        return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(larger, MOST ? limit : some))));
+    } else {
+        const __m256i top = _mm256_set1_epi64x(std::numeric_limits<i64>::min());
+        __m256i limit = _mm256_xor_si256(_mm256_set1_epi64x(i64(x)), top);
+        auto beyond = [&](size_t i) {
+            __m256i some = _mm256_xor_si256(load(i), top);
+            __m256i out = MOST ? _mm256_cmpgt_epi64(some, limit) : _mm256_cmpgt_epi64(limit, some);
+            return u32(_mm256_movemask_pd(_mm256_castsi256_pd(out)));
+        };
+        return 0xFF ^ (beyond(0) | beyond(4) << 4);
+    }
+#else
+    u32 hits = 0;
+    for (size_t i = 0; i < LANES; i++) hits |= u32(MOST ? keys[i] <= x : keys[i] >= x) << i;
+    return hits;
+#endif
+}
+
+// Write down those of eight words whose bit is set, and what follows is left to chance.
+inline void compress8(u32* to, const u32* from, u32 bits) {
+#if defined(__AVX2__)
+    static constexpr auto CHOSEN = [] {  // for all bits, the places of those that are set
+        std::array<u64, 256> all{};
+        for (u64 bits = 0; bits < 256; bits++)
+            for (u64 i = 0, n = 0; i < LANES; i++)
+                if (bits >> i & 1) all[bits] |= i << (8 * n++);
+        return all;
+    }();
+    __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(i64(CHOSEN[bits])));
+    __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(some, order));
+#else
+    for (; bits; bits &= bits - 1) *to++ = from[__builtin_ctz(bits)];
 #endif
 }
 

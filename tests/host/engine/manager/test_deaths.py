@@ -13,7 +13,7 @@ import pytest
 from eddyline.engine.manager import Crew, ManagedJoin
 from eddyline.engine.manager.crew import _start
 from eddyline.engine.manager.link import Gone
-from eddyline.engine.manager.managed import ATTEMPTS
+from eddyline.engine.manager.places import ATTEMPTS
 from eddyline.errors import DeviceError
 from eddyline.plan import Order, Window
 from tests.host.engine.draws import Drawn, alone, pulled, same
@@ -145,7 +145,7 @@ def test_a_worker_may_be_killed_at_every_point(doomed, how, sharing, window, ord
 @pytest.mark.parametrize("sharing", ["subwindows", "tuples"])
 def test_workers_may_be_killed_at_any_time(doomed, sharing, monkeypatch):
     """Not at a message, but whenever the clock says so, also before they are ready."""
-    monkeypatch.setattr("eddyline.engine.manager.managed.ATTEMPTS", 1000)
+    monkeypatch.setattr("eddyline.engine.manager.places.ATTEMPTS", 1000)
     done = threading.Event()
 
     def kill_now_and_then() -> None:
@@ -251,7 +251,7 @@ def test_a_worker_that_never_lives_is_left_to_the_next_call(doomed, monkeypatch)
 
 def test_a_batch_that_kills_every_worker_is_given_up(doomed, monkeypatch):
     kept = WINDOWS["rows"]
-    monkeypatch.setattr("eddyline.engine.manager.managed.ATTEMPTS", 2)
+    monkeypatch.setattr("eddyline.engine.manager.places.ATTEMPTS", 2)
     with ManagedJoin(plan(BAND, kept, kept), share="tuples", crew=doomed) as join:
         send = Crew.send
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eddyline.engine.manager import Crew, ManagedJoin
 from eddyline.plan import Window
-from tests.host.engine.draws import alone, joins, pulled, same
+from tests.host.engine.draws import alone, joins, pulled, pushed, same
 from tests.host.twin.joins import BAND, parts, plan, tuples
 
 ROWS = Window("rows", 40)
@@ -21,13 +21,7 @@ DRAWN = joins(indexed=True, orders=("none", "outer", "inner"))
 def check(drawn, sharing: str, batch: int, crew: Crew) -> None:
     with ManagedJoin(drawn.plan, share=sharing, batch=batch, subwindows=7, crew=crew) as join:
         for _ in range(2):
-            found = []
-            for number, piece in enumerate(parts(drawn.whole, drawn.cuts)):
-                join.push(piece)
-                if number % 2:
-                    found += pulled(join)
-            found += pulled(join)
-            assert same(found, alone(drawn), drawn.plan.order)
+            assert same(pushed(join, drawn), alone(drawn), drawn.plan.order)
             join.flush()
             assert join.pull() is None
 

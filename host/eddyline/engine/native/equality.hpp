@@ -1,0 +1,144 @@
+// Equality without order: both sides' tuples in hash tables. All of a batch is stored, then all walk
+// along their chains, a step at a time side by side, so that memory is fetched for many at once;
+// partners that came later are left out. Few arrivals are looked up and stored one after the other,
+// and their pairs come in that order.
+#pragma once
+#include "arrival.hpp"
+#include "ring.hpp"
+
+namespace eddyline {
+
+template <class K> class EqualityOf final : public ByArrival {
+    static constexpr size_t AHEAD = 16;
+    struct Task { int side; size_t from, to; };  // arrivals of a side
+    struct Walk { K key; u32 who, at, start, size; };
+    Ring<K> rings_[2];
+    std::vector<K> keys_[2];  // of the batch, and what is fetched behind it
+    std::vector<u8> usable_[2];
+    std::vector<Task> tasks_;  // none, where arrivals come one after the other
+    std::vector<std::vector<Walk>> walks_;  // of each task
+    size_t arrived_ = 0, place_[2];  // where to go on, without tasks
+
+public:
+    using ByArrival::ByArrival;
+
+    void begin(const Batch& batch, Columns* columns, Pool& pool) override {
+        bool many = batch.sides.size() >= SMALL;
+        pool.run(2, [&](size_t side) {
+            const Layout& layout = columns[side].layout;
+            const u8* records = batch.records[side].data();
+            size_t n = batch.size(side);
+            keys_[side].resize(n + AHEAD);
+            usable_[side].resize(n);
+            for (size_t i = 0; i < n; i++, records += layout.stride) {
+                usable_[side][i] = (Layout::valid(records) & path.needed[side]) == path.needed[side];
+                keys_[side][i] = K(path.group_key(layout, records, side));
+            }
+            rings_[side].reserve(n, columns[side].oldest());
+            for (size_t i = 0; many && i < n; i++) {
+                rings_[side].prefetch(keys_[side][i + AHEAD]);
+                if (usable_[side][i]) rings_[side].insert(keys_[side][i]);
+                else rings_[side].skip();
+            }
+        }, many);
+        arrived_ = place_[0] = place_[1] = 0;
+        tasks_.clear();
+        for (int side : {0, 1})
+            for (size_t part = 0, parts = many ? pool.size() : 0; part < parts; part++)
+                tasks_.push_back({side, batch.size(side) * part / parts, batch.size(side) * (part + 1) / parts});
+        walks_.resize(tasks_.size());
+        found.resize(std::max<size_t>(1, tasks_.size()));
+        pool.run(tasks_.size(), [&](size_t t) { set_out(batch, t); });
+    }
+
+    bool walk(const Batch& batch, size_t enough, Pool& pool) override {
+        for (Steps& some : found) some.n = 0;
+        if (tasks_.empty()) return one_by_one(batch, enough);
+        std::vector<u64> steps(tasks_.size());
+        pool.run(tasks_.size(), [&](size_t t) { steps[t] = go_on(t, enough); });
+        for (u64 some : steps) examined += some;
+        return std::all_of(walks_.begin(), walks_.end(), [](const auto& walks) { return walks.empty(); });
+    }
+
+    void clear() override {
+        for (auto& ring : rings_) ring.clear();
+    }
+    size_t bytes() const override { return rings_[0].bytes() + rings_[1].bytes(); }
+
+private:
+    // Find the chains of a task's arrivals.
+    void set_out(const Batch& batch, size_t t) {
+        auto [side, from, to] = tasks_[t];
+        const Ring<K>& ring = rings_[1 - side];
+        auto& walks = walks_[t];
+        walks.resize(to - from);
+        size_t kept = 0;
+        for (size_t i = from; i < to; i++) {
+            ring.prefetch(keys_[side][i + AHEAD]);
+            K key = keys_[side][i];
+            u64 start = batch.start[side][i];
+            u32 at = ring.head(key);
+            walks[kept] = {key, u32(batch.first[side] + i), at, u32(start), u32(batch.stop[side][i] - start)};
+            kept += usable_[side][i] & Ring<K>::alive(at, u32(start));
+        }
+        walks.resize(kept);
+    }
+
+    // Take steps until enough is found. Those that go on are moved to the front, over those that have
+    // been read. Returns how many steps.
+    u64 go_on(size_t t, size_t enough) {
+        auto& walks = walks_[t];
+        int side = tasks_[t].side;
+        const Ring<K>& ring = rings_[1 - side];
+        Steps& out = found[t];
+        u64 steps = 0;
+        while (walks.size() && out.n < enough) {
+            size_t kept = 0, n = walks.size();
+            out.room(n + 1);  // the last is written, and may not count
+            u32 *who = &out.at[side][out.n], *partner = &out.at[1 - side][out.n];
+            for (size_t i = 0; i < n; i++) {
+                if (i + AHEAD < n) ring.prefetch_at(walks[i + AHEAD].at);
+                Walk walk = walks[i];
+                const auto& slot = ring.slot(walk.at);
+                *who = walk.who;
+                *partner = walk.at;
+                bool hit = (slot.key == walk.key) & (u32(walk.at - walk.start) < walk.size);
+                who += hit;
+                partner += hit;
+                walk.at = slot.next;
+                walks[kept] = walk;
+                kept += Ring<K>::alive(walk.at, walk.start);
+            }
+            out.n = who - out.at[side].data();
+            steps += n;
+            walks.resize(kept);
+        }
+        return steps;
+    }
+
+    bool one_by_one(const Batch& batch, size_t enough) {
+        Steps& out = found[0];
+        size_t n = batch.sides.size();
+        for (; arrived_ < n && out.n < enough; arrived_++) {
+            int side = batch.sides[arrived_];
+            size_t mine = place_[side]++;
+            K soon = keys_[side][mine + AHEAD];
+            rings_[1 - side].prefetch(soon);
+            rings_[side].prefetch(soon);
+            rings_[1 - side].prefetch_slot(keys_[side][mine + AHEAD / 2]);
+            if (!usable_[side][mine]) {
+                rings_[side].skip();
+                continue;
+            }
+            K key = keys_[side][mine];
+            u32 who = u32(batch.first[side] + mine);
+            examined += rings_[1 - side].find(key, batch.start[side][mine], [&](u64 partner) {
+                out.add(side, who, u32(partner));
+            });
+            rings_[side].insert(key);
+        }
+        return arrived_ == n;
+    }
+};
+
+}  // namespace eddyline
