@@ -4,11 +4,8 @@ from amaranth import Array, Signal
 
 __all__ = ["read_out"]
 
-FAN_BITS = 2
-FAN_IN = 1 << FAN_BITS
 
-
-def read_out(m, operator, counters, cores):
+def read_out(m, operator, counters, cores, *, chosen=None, fan_bits=2):
     """Show the counters of the core that ``operator.selected`` names, some cycles later.
 
     Registered at the cores and after each of a few multiplexers: reading is slow anyway, and must
@@ -24,9 +21,14 @@ def read_out(m, operator, counters, cores):
         Their names.
     cores : list of Component
         Have them, too.
+    chosen : value, optional
+        A copy of ``operator.selected`` to go by.
+    fan_bits : int
+        Bits of it that each multiplexer takes.
     """
     for name in counters:
-        level, chosen = [getattr(core, name) for core in cores], operator.selected
+        level = [getattr(core, name) for core in cores]
+        which = operator.selected if chosen is None else chosen
         while True:
             kept = [
                 Signal.like(value, name=f"{name}_{len(level)}_{n}") for n, value in enumerate(level)
@@ -34,7 +36,10 @@ def read_out(m, operator, counters, cores):
             m.d.sync += [copy.eq(value) for copy, value in zip(kept, level, strict=True)]
             if len(kept) == 1:
                 break
-            groups = [kept[start : start + FAN_IN] for start in range(0, len(kept), FAN_IN)]
-            level = [Array(group)[chosen[:FAN_BITS]] for group in groups]
-            chosen = chosen[FAN_BITS:]
+            groups = [
+                kept[start : start + (1 << fan_bits)]
+                for start in range(0, len(kept), 1 << fan_bits)
+            ]
+            level = [Array(group)[which[:fan_bits]] for group in groups]
+            which = which[fan_bits:]
         m.d.comb += getattr(operator, name).eq(kept[0])

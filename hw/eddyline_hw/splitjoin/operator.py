@@ -312,8 +312,13 @@ class SplitJoin(wiring.Component):
                     place.lane.eq(getattr(self, f"last_lane_{side}")),
                     copy.i[f"young_from_{side}"].eq(getattr(self, f"young_from_{side}")),
                 ]
-        read_out(m, self, CORE_COUNTERS, self.core)
-        read_out(m, self, GATE_COUNTERS, gates)
+        # Hundreds of multiplexers, all over the chip: with as little logic as there can be, and a
+        # copy of what they go by for each counter.
+        for counters, owners in ((CORE_COUNTERS, self.core), (GATE_COUNTERS, gates)):
+            for name in counters:
+                m.submodules[f"relay_{name}"] = relay = Copy(self.selected.shape())
+                m.d.comb += relay.i.eq(self.selected)
+                read_out(m, self, [name], owners, chosen=relay.o, fan_bits=1)
         enabled = Cat(gate.enabled for gate in gates)
         for number, (side, merge) in enumerate(self.merge.items()):
             m.submodules[f"merge_{side}"] = merge
