@@ -114,9 +114,7 @@ class CollectionTree(wiring.Component):
                     self.rooms[leaf].eq(queue.room),
                 ]
                 if self.levels:
-                    enabled = Signal(init=1, name=f"enabled{leaf}")  # nearby
-                    m.d.sync += enabled.eq(self.enabled[leaf])
-                    with m.If(~enabled):  # nobody shall wait for it: stars without end
+                    with m.If(~self.enabled[leaf]):  # nobody shall wait for it: stars without end
                         m.d.comb += [
                             queue.push.eq(queue.room),
                             queue.head.eq(item_layout().const({"star": 1})),
