@@ -4,17 +4,15 @@
 // and their pairs come in that order.
 #pragma once
 #include "arrival.hpp"
-#include "ring.hpp"
+#include "meeting.hpp"
 
 namespace eddyline {
 
 template <class K> class EqualityOf final : public ByArrival {
-    static constexpr size_t AHEAD = 16;
+    static constexpr size_t AHEAD = Meeting<K>::AHEAD;
     struct Task { int side; size_t from, to; };  // arrivals of a side
     struct Walk { K key; u32 who, at, start, size; };
-    Ring<K> rings_[2];
-    std::vector<K> keys_[2];  // of the batch, and what is fetched behind it
-    std::vector<u8> usable_[2];
+    Meeting<K> tables_;
     std::vector<Task> tasks_;  // none, where arrivals come one after the other
     std::vector<std::vector<Walk>> walks_;  // of each task
     size_t arrived_ = 0, place_[2];  // where to go on, without tasks
@@ -25,20 +23,11 @@ public:
     void begin(const Batch& batch, Columns* columns, Pool& pool) override {
         bool many = batch.sides.size() >= SMALL;
         pool.run(2, [&](size_t side) {
-            const Layout& layout = columns[side].layout;
-            const u8* records = batch.records[side].data();
-            size_t n = batch.size(side);
-            keys_[side].resize(n + AHEAD);
-            usable_[side].resize(n);
-            for (size_t i = 0; i < n; i++, records += layout.stride) {
-                usable_[side][i] = (Layout::valid(records) & path.needed[side]) == path.needed[side];
-                keys_[side][i] = K(path.group_key(layout, records, side));
-            }
-            rings_[side].reserve(n, columns[side].oldest());
-            for (size_t i = 0; many && i < n; i++) {
-                rings_[side].prefetch(keys_[side][i + AHEAD]);
-                if (usable_[side][i]) rings_[side].insert(keys_[side][i]);
-                else rings_[side].skip();
+            tables_.load(batch, columns[side], path, int(side));
+            for (size_t i = 0; many && i < batch.size(side); i++) {
+                tables_.rings[side].prefetch(tables_.keys[side][i + AHEAD]);
+                if (tables_.usable[side][i]) tables_.rings[side].insert(tables_.keys[side][i]);
+                else tables_.rings[side].skip();
             }
         }, many);
         arrived_ = place_[0] = place_[1] = 0;
@@ -61,25 +50,25 @@ public:
     }
 
     void clear() override {
-        for (auto& ring : rings_) ring.clear();
+        for (auto& ring : tables_.rings) ring.clear();
     }
-    size_t bytes() const override { return rings_[0].bytes() + rings_[1].bytes(); }
+    size_t bytes() const override { return tables_.rings[0].bytes() + tables_.rings[1].bytes(); }
 
 private:
     // Find the chains of a task's arrivals.
     void set_out(const Batch& batch, size_t t) {
         auto [side, from, to] = tasks_[t];
-        const Ring<K>& ring = rings_[1 - side];
+        const Ring<K>& ring = tables_.rings[1 - side];
         auto& walks = walks_[t];
         walks.resize(to - from);
         size_t kept = 0;
         for (size_t i = from; i < to; i++) {
-            ring.prefetch(keys_[side][i + AHEAD]);
-            K key = keys_[side][i];
+            ring.prefetch(tables_.keys[side][i + AHEAD]);
+            K key = tables_.keys[side][i];
             u64 start = batch.start[side][i];
             u32 at = ring.head(key);
             walks[kept] = {key, u32(batch.first[side] + i), at, u32(start), u32(batch.stop[side][i] - start)};
-            kept += usable_[side][i] & Ring<K>::alive(at, u32(start));
+            kept += tables_.usable[side][i] & Ring<K>::alive(at, u32(start));
         }
         walks.resize(kept);
     }
@@ -89,7 +78,7 @@ private:
     u64 go_on(size_t t, size_t enough) {
         auto& walks = walks_[t];
         int side = tasks_[t].side;
-        const Ring<K>& ring = rings_[1 - side];
+        const Ring<K>& ring = tables_.rings[1 - side];
         Steps& out = found[t];
         u64 steps = 0;
         while (walks.size() && out.n < enough) {
@@ -122,20 +111,10 @@ private:
         for (; arrived_ < n && out.n < enough; arrived_++) {
             int side = batch.sides[arrived_];
             size_t mine = place_[side]++;
-            K soon = keys_[side][mine + AHEAD];
-            rings_[1 - side].prefetch(soon);
-            rings_[side].prefetch(soon);
-            rings_[1 - side].prefetch_slot(keys_[side][mine + AHEAD / 2]);
-            if (!usable_[side][mine]) {
-                rings_[side].skip();
-                continue;
-            }
-            K key = keys_[side][mine];
             u32 who = u32(batch.first[side] + mine);
-            examined += rings_[1 - side].find(key, batch.start[side][mine], [&](u64 partner) {
+            examined += tables_.meet(side, mine, batch.start[side][mine], [&](u64 partner) {
                 out.add(side, who, u32(partner));
             });
-            rings_[side].insert(key);
         }
         return arrived_ == n;
     }
