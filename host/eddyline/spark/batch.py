@@ -10,10 +10,11 @@ from eddyline.biclique.envelope import Payloads, opened
 from eddyline.biclique.order import sorted_places
 from eddyline.biclique.tables import OrderedRows, joined_tables
 from eddyline.results import result_schema
-from eddyline.rowstore import integers
+from eddyline.rowstore import concatenated, empty, integers
+from eddyline.spark.files import RowGroups
 from eddyline.spark.leases import resolved
 from eddyline.spark.request import Request
-from eddyline.spark.router import SPREAD, columns_sent
+from eddyline.spark.router import SPREAD, columns_sent, readable, routed
 from eddyline.spark.rowhash import row_hashes
 from eddyline.spark.schemas import conformed, spark_schema
 from eddyline.times import times_of
@@ -21,11 +22,24 @@ from eddyline.times import times_of
 __all__ = ["joined_batch"]
 
 
-def joined_batch(sent: DataFrame, request: Request) -> DataFrame:
-    """Join what was sent to the units, each of which sees its rows in order of time."""
+def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
+    """Join two tables on the units, each of which sees its rows in order of time."""
+    frames = {"r": r, "s": s}
     schema = result_schema(request.query)
+    files = {side: readable(frame, request, side) for side, frame in frames.items()}
 
-    def join_unit(envelopes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def joined(sides: Iterator[OrderedRows]) -> Iterator[pa.RecordBatch]:
+        device = resolved(request.device)
+        for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
+            yield conformed(rows, schema)
+
+    def join_files(started: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in started:
+            yield from joined(
+                _read(request, side, groups) for side, groups in files.items() if groups
+            )
+
+    def join_sent(envelopes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         payloads: dict[tuple[str, bool], list[bytes]] = {}
         for batch in envelopes:
             for side, stores, payload in zip(
@@ -33,18 +47,29 @@ def joined_batch(sent: DataFrame, request: Request) -> DataFrame:
                 strict=True,
             ):  # fmt: skip
                 payloads.setdefault((side, stores), []).append(payload.as_buffer())
-        sides = [_ordered(request, side, payloads) for side in "rs"]
-        payloads.clear()
-        device = resolved(request.device)
-        for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
-            yield conformed(rows, schema)
+        yield from joined(_opened(request, side, payloads) for side in "rs")
 
-    return sent.groupBy("unit").applyInArrow(join_unit, spark_schema(schema))
+    if request.routing.units == 1 and all(files.values()):
+        # What a single unit can read need not be sent to it.
+        unit = r.sparkSession.range(1, numPartitions=1)
+        return unit.mapInArrow(join_files, spark_schema(schema))
+    sent_r, sent_s = (routed(frame, request, side, files[side]) for side, frame in frames.items())
+    return sent_r.union(sent_s).groupBy("unit").applyInArrow(join_sent, spark_schema(schema))
 
 
-def _ordered(request: Request, side: str, payloads: Payloads) -> OrderedRows:
+def _read(request: Request, side: str, groups: RowGroups) -> OrderedRows:
+    schema = columns_sent(request, side)
+    read = groups.rows(schema.names, range(len(groups.groups)))
+    rows = concatenated([conformed(batch, schema) for batch in read] or [empty(schema)])
+    return _ordered(request, side, rows, np.ones(rows.num_rows, bool))
+
+
+def _opened(request: Request, side: str, payloads: Payloads) -> OrderedRows:
+    return _ordered(request, side, *opened(payloads, side, columns_sent(request, side)))
+
+
+def _ordered(request: Request, side: str, rows: pa.RecordBatch, stores: np.ndarray) -> OrderedRows:
     """Return the rows of a side in order of time; without one, R comes before S."""
-    rows, stores = opened(payloads, side, columns_sent(request, side))
     times = np.zeros(rows.num_rows, np.int64)
     if request.query.time:
         times = times_of(request.query, side, rows, lambda row: f"table {side}, row {row}")

@@ -42,13 +42,17 @@ class RowGroups:
 
         def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in numbers:
-                for number in batch["id"].to_pylist():
-                    path, group, _ = self.groups[number]
-                    with pq.ParquetFile(path, memory_map=True) as file:
-                        table = file.read_row_group(group, columns=names, use_threads=False)
-                        yield from table.combine_chunks().to_batches()
+                yield from self.rows(names, batch["id"].to_pylist())
 
         return read
+
+    def rows(self, names: list[str], numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some groups, one group after the other."""
+        for number in numbers:
+            path, group, _ = self.groups[number]
+            with pq.ParquetFile(path, memory_map=True) as file:
+                table = file.read_row_group(group, columns=names, use_threads=False)
+                yield from table.combine_chunks().to_batches()
 
 
 def row_groups(frame: DataFrame, wanted: pa.Schema) -> RowGroups | None:

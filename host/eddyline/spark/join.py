@@ -139,10 +139,10 @@ def stream_join(
 def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | None) -> DataFrame:
     if r.isStreaming != s.isStreaming:
         return joined_static(r, s, request)
-    sent = routed(r, request, "r").union(routed(s, request, "s"))
     if not r.isStreaming:
-        joined = joined_batch(sent, request)
+        joined = joined_batch(r, s, request)
         return without_late(joined, request.late) if request.late else joined
+    sent = routed(r, request, "r").union(routed(s, request, "s"))
     mode = "EventTime" if request.timed else "None"
     units_ = sent.groupBy("unit")
     told = f"{JOINED}, {WATCHED}" if scaling else JOINED

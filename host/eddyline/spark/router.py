@@ -13,12 +13,12 @@ from eddyline.biclique.routing import Router
 from eddyline.biclique.unit import sent_columns
 from eddyline.query.types import numbers
 from eddyline.rowstore import concatenated
-from eddyline.spark.files import row_groups
+from eddyline.spark.files import RowGroups, row_groups
 from eddyline.spark.request import Request
 from eddyline.spark.rowhash import hashable, row_hashes
 from eddyline.spark.schemas import column, conformed
 
-__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "routed"]
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "readable", "routed"]
 
 ENVELOPE = "unit int, side string, stores boolean, payload binary"
 ENVELOPE_ARROW = pa.schema(
@@ -42,24 +42,34 @@ def columns_sent(request: Request, side: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def routed(frame: DataFrame, request: Request, side: str) -> DataFrame:
+def readable(frame: DataFrame, request: Request, side: str) -> RowGroups | None:
+    """Return where workers find the rows of a side by themselves, or None if they cannot."""
+    needed = _needed(request, side)
+    if frame.isStreaming or (_hashed(request, side) and not hashable(needed)):
+        return None
+    return row_groups(frame, needed)
+
+
+def routed(
+    frame: DataFrame, request: Request, side: str, groups: RowGroups | None = None
+) -> DataFrame:
     """Return the rows of a side as envelopes, a few per unit and partition."""
     needed = _needed(request, side)
-    spread = request.routing.spreads or SPREAD in columns_sent(request, side).names
-    if not frame.isStreaming and (hashable(needed) or not spread):
-        groups = row_groups(frame, needed)
-        if groups is not None:
-            read = groups.reader(needed.names)
-            return groups.numbers(frame.sparkSession).mapInArrow(
-                _packer(request, side, read), ENVELOPE
-            )
+    if groups is not None:
+        read = groups.reader(needed.names)
+        return groups.numbers(frame.sparkSession).mapInArrow(_packer(request, side, read), ENVELOPE)
     sent = frame.select(*(column(name) for name in needed.names))
-    if spread:
+    if _hashed(request, side):
         hashed = [
             column(name) for name in needed.names if not _unhashable(frame.schema[name].dataType)
         ]
         sent = sent.withColumn(SPREAD, F.xxhash64(*hashed) if hashed else F.lit(0))
     return sent.mapInArrow(_packer(request, side), ENVELOPE)
+
+
+def _hashed(request: Request, side: str) -> bool:
+    """Say whether the hash of a row is needed: to know its unit, or its place in time."""
+    return request.routing.spreads or SPREAD in columns_sent(request, side).names
 
 
 def _needed(request: Request, side: str) -> pa.Schema:
