@@ -3,12 +3,14 @@
 All on one core, in processor time of Spark's Java and of its Python workers together. Tables are
 Parquet files, and all pairs end in a sum of hashes, by which they are compared. Streams come from
 Parquet files, a file of each side per micro-batch, and end in a sink that does nothing; what they
-take to start and for the first file is not counted. Everything runs twice, streams for fewer files
-the first time, and the second time counts.
+take to start and for the first file is not counted. Java compiles what runs often, so all is run
+before it is measured: of tables, the median of the last of several runs counts; streams run twice,
+for fewer files the first time, and the second time counts.
 """
 
 import os
 import shutil
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 ROWS, WINDOW = 1 << 22, 1 << 20
 STREAM_ROWS, FILES = 1 << 20, 4  # the first file of a side is for warming up
-RUNS = 2
+WARMING, RUNS = 2, 3
 # Where Spark's own join keeps rows by default. Ours, as any transformWithState, needs RocksDB.
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 SCHEMA = "t timestamp, k int, v long"
@@ -61,14 +63,15 @@ def _tables(folder: Path) -> Iterator[str]:
         "rows": lambda: offloaded("false"),
         "own": lambda: query(work, *frames, "broadcast"),
     }
-    times: dict[str, float] = {}
-    for _ in range(RUNS):
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(WARMING + RUNS):
         sums = set()
         for name, way in ways.items():
             began = processor_seconds()
             sums.add(way().selectExpr("count(*)", "bit_xor(xxhash64(i, j))").first())
-            times[name] = processor_seconds() - began
+            taken[name].append(processor_seconds() - began)
         assert len(sums) == 1, f"pairs differ: {sums}"
+    times = {name: statistics.median(each[WARMING:]) for name, each in taken.items()}
     for name, what in (("files", "workers read files"), ("rows", "Spark reads them")):
         yield (
             f"{work.name}, {work.rows:,} rows a side, {what}: "

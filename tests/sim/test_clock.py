@@ -11,6 +11,10 @@ from eddyline_sim.synthesis import synthesize_design
     [
         ("handshake-lockstep-4", 150),
         ("handshake-asynchronous-4", 170),
+        ("splitjoin-lutram-4", 180),
+        ("splitjoin-lutram-8", 180),
+        ("splitjoin-bram-4", 180),
+        ("splitjoin-bram-8", 180),
     ],
 )
 def test_an_operator_is_as_fast_as_promised(design, megahertz):
