@@ -34,13 +34,15 @@ def found(frame):
 
 
 @pytest.mark.parametrize("units", [1, 3, (2, 3)])
-def test_workers_read_plain_files(spark, folder, units):
+def test_workers_read_plain_files(spark, folder, units, capsys):
     sides = [spark.read.parquet(str(folder / side)).select("t", "x", "n") for side in "rs"]
     joined = stream_join(
         *sides, "abs(r.x - s.x) <= 2", window=("time:2s", "time:500ms"), time="t", select=IDS,
         units=units,
     )  # fmt: skip
     assert not joined.inputFiles()  # Spark reads none
+    joined.explain()
+    assert ("FlatMapGroups" in capsys.readouterr().out) == (units != 1)  # one has none to group
     assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(2, 0.5))
 
 
