@@ -55,12 +55,14 @@ def spark_tour(folder: Path) -> int:
             )
         spark.sparkContext.setLogLevel("ERROR")
         print(f'\nstream_join(r, s, on="{BAND}", time="ts", window="time:10s",\n'
-              f'            device="{DEVICE}"):')  # fmt: skip
+              f'            device="{DEVICE}"):', flush=True)  # fmt: skip
         joined = stream_join(r, s, on=BAND, time="ts", window="time:10s", device=DEVICE)
         writer = joined.writeStream.option("path", str(folder / "joined"))
         writer = writer.option("checkpointLocation", str(folder / "state"))
+        notice.show("joining; the first time, compiling the gateware takes a minute or two")
         running = writer.trigger(availableNow=True).start()
         running.awaitTermination()
+        notice.clear()
         result = spark.read.parquet(str(folder / "joined"))
         result.orderBy("r_ts", "s_ts").show(3, truncate=False)
         read = sum(one.numInputRows for one in running.recentProgress)
