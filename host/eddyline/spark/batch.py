@@ -1,6 +1,6 @@
 """Two tables: the same units, without state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     schema = result_schema(request.query)
     files = {side: readable(frame, request, side) for side, frame in frames.items()}
 
-    def joined(sides: Iterator[OrderedRows]) -> Iterator[pa.RecordBatch]:
+    def joined(sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
         device = resolved(request.device)
         for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
             yield conformed(rows, schema)
@@ -47,7 +47,9 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
                 strict=True,
             ):  # fmt: skip
                 payloads.setdefault((side, stores), []).append(payload.as_buffer())
-        yield from joined(_opened(request, side, payloads) for side in "rs")
+        sides = [_opened(request, side, payloads) for side in "rs"]
+        payloads.clear()  # what was put together from them is a copy
+        yield from joined(sides)
 
     if request.routing.units == 1 and all(files.values()):
         # What a single unit can read need not be sent to it.
