@@ -51,6 +51,11 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def sides(self) -> np.ndarray:
+        """By index of ``streams``, whether a stream is one of S."""
+        return np.array([stream.side == "s" for stream in self.streams], np.uint8)
+
 
 @dataclass
 class _Pending:
@@ -253,14 +258,11 @@ class TurnGate:
             taken_first, taken_second, missing = b + 1, b, second
         if self._finishes(missing, a if missing == first else b):  # the rest follows on its own
             taken_first, taken_second = a, b
-        origins = np.concatenate([mine[:taken_first], others[:taken_second]])
-        paired = [np.arange(taken_first) * 2, np.arange(taken_second) * 2 + 1]
-        places = np.argsort(np.concatenate(paired), kind="stable")
-        rows = np.concatenate(
-            [self._advance(first, mine[:taken_first]), self._advance(second, others[:taken_second])]
-        )
+        mine, others = mine[:taken_first], others[:taken_second]
+        rows = _alternating(self._advance(first, mine), self._advance(second, others))
         self._turn = second if taken_first > taken_second else first
-        return Chunk(self.streams, origins[places], rows[places], np.zeros(len(rows), np.int64))
+        origins = _alternating(mine, others)
+        return Chunk(self.streams, origins, rows, np.zeros(len(rows), np.int64))
 
     def _side_order(self, side: str) -> np.ndarray:
         """Return the streams (as indices) of a side's next rows, up to one that must be awaited."""
@@ -272,6 +274,8 @@ class TurnGate:
         most = 1 + sum(self._waiting[stream] for stream in others)
         if all(stream in self._ended for stream in others):
             most = max(self._waiting.values())
+        if len(line) == 1:
+            return np.full(min(self._waiting[line[0]], most), self.streams.index(line[0]), np.int32)
         rounds = [np.arange(min(self._waiting[stream], most)) for stream in line]
         places = [np.full(len(one), place) for place, one in enumerate(rounds)]
         keys = np.concatenate(rounds) * len(line) + np.concatenate(places)
@@ -311,3 +315,12 @@ class TurnGate:
         self._line[side] = [
             one for one in self._line[side] if one not in self._ended or self._waiting[one]
         ]
+
+
+def _alternating(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Take values in turns; what one side has more of follows at the end."""
+    both = min(len(first), len(second))
+    values = np.empty(len(first) + len(second), first.dtype)
+    values[0 : 2 * both : 2], values[1 : 2 * both : 2] = first[:both], second[:both]
+    values[2 * both :] = first[both:] if len(first) > both else second[both:]
+    return values

@@ -1,9 +1,12 @@
 """Rows that wait on the host while their words travel through a device."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataError
+from eddyline.query.types import numbers
 
 __all__ = ["RowStore", "StreamRows", "concatenated", "empty", "integers"]
 
@@ -55,39 +58,50 @@ class StreamRows:
         self._batches.append(batch)
         self._left.append(batch.num_rows)
         self.count += batch.num_rows
-        while (
-            len(self._batches) > 1
-            and SMALL > self._batches[-1].num_rows > self._batches[-2].num_rows // 2
-        ):
+        while len(self._batches) > 1 and _merge(*self._batches[-2:]):
             self._batches[-2:] = [concatenated(self._batches[-2:])]
             self._left[-2:] = [sum(self._left[-2:])]
             del self._starts[-1]
 
     def take(self, positions: np.ndarray, columns: list[str]) -> list[pa.RecordBatch]:
         """Return one row or more, in the order asked for; let go of batches that are used up."""
-        starts = np.array(self._starts)
-        owner = np.searchsorted(starts, positions, "right") - 1
-        # Runs of neighbours within one batch are slices; rows that were sorted are many short runs.
-        cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(positions) != 1)) + 1
+        starts = np.array([*self._starts, self.count])
+        # Runs of neighbours are slices; rows that were sorted are many short runs.
+        cuts = np.flatnonzero(np.diff(positions) != 1) + 1
         if len(cuts) > MANY:
             table = pa.Table.from_batches(self._batches).select(columns)
             parts = table.take(integers(positions - starts[0])).to_batches()
+            counts = np.histogram(positions, starts)[0].tolist()
         else:
-            begins, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(positions)]
-            parts = [
-                self._batches[owner[a]]
-                .slice(positions[a] - starts[owner[a]], b - a)
-                .select(columns)
-                for a, b in zip(begins, ends, strict=True)
-            ]
-        self._release(np.bincount(owner))
+            parts, counts = [], [0] * len(self._batches)
+            for run in np.split(positions, cuts):
+                begin, end = int(run[0]), int(run[-1]) + 1
+                while begin < end:
+                    owner = int(np.searchsorted(starts, begin, "right")) - 1
+                    rows = min(end, int(starts[owner + 1])) - begin
+                    batch = self._batches[owner]
+                    parts.append(batch.slice(begin - int(starts[owner]), rows).select(columns))
+                    counts[owner] += rows
+                    begin += rows
+        self._release(counts)
         return parts
 
-    def _release(self, taken: np.ndarray) -> None:
-        for index, count in enumerate(taken.tolist()):
+    def _release(self, taken: list[int]) -> None:
+        for index, count in enumerate(taken):
             self._left[index] -= count
         used = next((i for i, left in enumerate(self._left) if left), len(self._left))
         del self._starts[:used], self._batches[:used], self._left[:used]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of a store that came together, from sequence number ``start`` on."""
+
+    start: int
+    rows: pa.RecordBatch
+    times: np.ndarray
+    latest: np.ndarray  # the latest time up to each row
+    bytes: int
 
 
 class RowStore:
@@ -99,10 +113,7 @@ class RowStore:
     def __init__(self, schema: pa.Schema, *, id_bits: int):
         self._schema = schema
         self._mask = (1 << id_bits) - 1
-        self._starts: list[int] = []
-        self._batches: list[pa.RecordBatch] = []
-        self._times: list[np.ndarray] = []
-        self._latest: list[np.ndarray] = []  # the latest time up to each row
+        self._parts: list[_Part] = []
         self.count = 0
         self.first = 0
 
@@ -117,48 +128,55 @@ class RowStore:
     def append(self, batch: pa.RecordBatch, times: np.ndarray) -> None:
         if not batch.num_rows:
             return
-        self._starts.append(self.count)
-        self._batches.append(batch)
-        self._times.append(times)
         latest = np.maximum.accumulate(times)
-        self._latest.append(np.maximum(latest, self._latest[-1][-1]) if self._latest else latest)
+        if self._parts:
+            latest = np.maximum(latest, self._parts[-1].latest[-1])
+        self._parts.append(_Part(self.count, batch, times, latest, batch.nbytes))
         self.count += batch.num_rows
-        while (
-            len(self._batches) > 1
-            and SMALL > self._batches[-1].num_rows > self._batches[-2].num_rows // 2
-        ):
-            self._batches[-2:] = [concatenated(self._batches[-2:])]
-            self._times[-2:] = [np.concatenate(self._times[-2:])]
-            self._latest[-2:] = [np.concatenate(self._latest[-2:])]
-            del self._starts[-1]
+        while len(self._parts) > 1 and _merge(*(one.rows for one in self._parts[-2:])):
+            old, new = self._parts[-2:]
+            rows = concatenated([old.rows, new.rows])
+            times = np.concatenate([old.times, new.times])
+            latest = np.concatenate([old.latest, new.latest])
+            self._parts[-2:] = [_Part(old.start, rows, times, latest, old.bytes + new.bytes)]
 
     def drop_below(self, first: int) -> None:
         """Forget rows with a smaller sequence number."""
         self.first = max(self.first, min(first, self.count))
-        ends = [*self._starts[1:], self.count]
-        gone = sum(end <= self.first for end in ends)
-        del self._starts[:gone], self._batches[:gone], self._times[:gone]
-        del self._latest[:gone]
+        gone = sum(part.start + len(part.times) <= self.first for part in self._parts)
+        del self._parts[:gone]
 
     def first_at(self, oldest: int) -> int:
         """Return the sequence number of the first row whose time is at least ``oldest``."""
-        for start, latest in zip(self._starts, self._latest, strict=True):
-            if int(latest[-1]) >= oldest:
-                return max(self.first, start + int(np.searchsorted(latest, oldest, "left")))
+        for part in self._parts:
+            if int(part.latest[-1]) >= oldest:
+                place = part.start + int(np.searchsorted(part.latest, oldest, "left"))
+                return max(self.first, place)
         return self.count
 
     @property
     def bytes_per_row(self) -> int:
-        rows = sum(batch.num_rows for batch in self._batches)
-        return sum(batch.nbytes for batch in self._batches) // max(rows, 1)
+        rows = sum(len(part.times) for part in self._parts)
+        return sum(part.bytes for part in self._parts) // max(rows, 1)
 
-    def take(self, ids: np.ndarray, columns: list[str]) -> tuple[pa.Table, np.ndarray]:
-        """Return rows by id, and their times."""
-        if not self._batches:
-            nothing = pa.Table.from_batches([empty(self._schema).select(columns)])
-            return nothing, np.empty(0, np.int64)
-        begin = self._starts[0]
+    def take(self, ids: np.ndarray, columns: list[str]) -> pa.Table:
+        """Return rows by id."""
+        rows = [part.rows.select(columns) for part in self._parts]
+        table = pa.Table.from_batches(rows or [self.empty.select(columns)])
+        return table.take(self._places(ids))
+
+    def times(self, ids: np.ndarray) -> np.ndarray:
+        """Return the times of rows by id."""
+        parts = [integers(part.times) for part in self._parts]
+        taken = pa.chunked_array(parts, pa.int64()).take(self._places(ids))
+        return numbers(taken.combine_chunks())
+
+    def _places(self, ids: np.ndarray) -> pa.Array:
+        """Return where rows are, from the first that is here: ids repeat, but not among these."""
         back = (ids.astype(np.int64) - self.first) & self._mask
-        places = back + (self.first - begin)
-        table = pa.Table.from_batches([one.select(columns) for one in self._batches])
-        return table.take(integers(places)), np.concatenate(self._times)[places]
+        return integers(back + (self.first - self._parts[0].start if self._parts else 0))
+
+
+def _merge(old: pa.RecordBatch, new: pa.RecordBatch) -> bool:
+    """Say whether batches that follow each other are better one, so that there are few."""
+    return SMALL > new.num_rows > old.num_rows // 2

@@ -25,8 +25,10 @@ __all__ = ["Session", "Totals"]
 logger = logging.getLogger(__name__)
 
 LateRows = Callable[[str, pa.RecordBatch], None]
-# Rows given to a device at a time, and what is put into one result batch.
+# Rows given to a device at a time, what is read of a stream at a time so that both sides make such
+# a batch, and what is put into one result batch.
 BATCH = 1 << 16
+READ_ROWS = BATCH // 2
 RESULT_ROWS = 1 << 16
 RESULT_BYTES = 1 << 26
 
@@ -101,6 +103,7 @@ class Session:
         # A device that drops tuples holds older ones than the windows say.
         self._lossy = getattr(self.device, "lossy", False)
         self.schema = result_schema(self.query)
+        self._timed = any(output.side == "time" for output in self.query.outputs)
         self.device.configure(self.query.plan)
         lateness = self.query.lateness
         allowed = None if lateness is None else self.query.ticks(lateness, "lateness")
@@ -141,7 +144,7 @@ class Session:
         """Read whichever stream holds the others up, and pass on what that makes ready."""
         gate = self._time_gate or self._turn_gate
         assert gate
-        readers = {stream: iter(source) for stream, source in self._sources.items()}
+        readers = {stream: _pieces(source) for stream, source in self._sources.items()}
         while (stream := gate.lagging) is not None:
             batch = next(readers[stream], None)
             if batch is None:
@@ -228,18 +231,18 @@ class Session:
 
     def _push(self, chunk: Chunk, part: slice, following: dict[str, int]) -> None:
         origins, rows, times = chunk.origins[part], chunk.rows[part], chunk.times[part]
-        sides = np.array([stream.side == "s" for stream in chunk.streams], np.uint8)[origins]
+        sides = chunk.sides[origins]
         if not self._lossy:
             self._dictionary.evict(self._window_firsts(), self._window_times())
         records = {}
         for number, side in enumerate("rs"):
-            mine = sides == number
+            mine = np.flatnonzero(sides == number)
             batch = self._gather(side, chunk, origins[mine], rows[mine])
             store = self._stores[side]
-            encoder = self._encoders[side]
-            records[side] = encoder.encode(batch, first=store.count, times=times[mine])
+            when = times[mine]
+            records[side] = self._encoders[side].encode(batch, first=store.count, times=when)
             records[side]["id"] &= (1 << self.query.id_bits) - 1
-            store.append(batch, times[mine])
+            store.append(batch, when)
         self.device.push(Tuples(sides, records["r"], records["s"]))
         self._arrivals += len(sides)
         self._next = following
@@ -251,15 +254,14 @@ class Session:
         self, side: str, chunk: Chunk, origins: np.ndarray, rows: np.ndarray
     ) -> pa.RecordBatch:
         """Return the rows of one side in order of arrival."""
+        if not len(rows):
+            return empty(self.query.schema(side)).select(self._columns[side])
         parts: list[pa.RecordBatch] = []
-        places = []
+        places: list[np.ndarray] = []
         for index, stream in enumerate(chunk.streams):
-            mine = np.flatnonzero(origins == index)
-            if len(mine):
+            if stream.side == side and len(mine := np.flatnonzero(origins == index)):
                 parts += self._rows[stream].take(rows[mine], self._columns[side])
                 places.append(mine)
-        if not parts:
-            return empty(self.query.schema(side)).select(self._columns[side])
         whole = concatenated(parts)
         if len(places) == 1:
             return whole
@@ -330,9 +332,21 @@ class Session:
         tables, times = {}, []
         for side, ids in (("r", r_id), ("s", s_id)):
             wanted = [one.column for one in self.query.outputs if one.side == side]
-            tables[side], when = self._stores[side].take(ids, list(dict.fromkeys(wanted)))
-            times.append(when)
+            store = self._stores[side]
+            tables[side] = store.take(ids, list(dict.fromkeys(wanted)))
+            if self._timed:
+                times.append(store.times(ids))
         return result_batch(self.query, self.schema, tables, times)
+
+
+def _pieces(source: Source) -> Iterator[pa.RecordBatch | Heartbeat]:
+    """Read a stream in pieces that stay in the cache on their way, however large its batches."""
+    for batch in source:
+        if isinstance(batch, Heartbeat):
+            yield batch
+            continue
+        for begin in range(0, max(1, batch.num_rows), READ_ROWS):
+            yield batch.slice(begin, READ_ROWS)
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

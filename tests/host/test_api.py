@@ -3,6 +3,7 @@
 import datetime
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import eddyline
 from eddyline.io.source import Heartbeat
+from eddyline.session import READ_ROWS
 
 R = pa.table({"x": [1, 2, 3], "y": ["a", "b", "c"]})
 S = pa.table({"a": [3, 2, 9]})
@@ -50,6 +52,24 @@ def test_it_is_lazy():
     assert not read
     assert reader.read_next_batch().to_pylist() == [{"x": 0, "a": 0}]
     assert len(read) < 5
+
+
+@pytest.mark.parametrize("time", [None, "t"])
+def test_the_size_of_batches_does_not_matter(time):
+    """One batch that is read in pieces, and many that are not as long as one another's."""
+    rows = 2 * READ_ROWS + 1000
+    numbers = np.arange(rows)
+    r = pa.table({"k": numbers * 7919 % 65537, "t": numbers, "n": numbers}).combine_chunks()
+    s = pa.table({"k": numbers * 104729 % 65537, "t": numbers + 5, "m": numbers})
+    asked = {"on": "r.k = s.k", "window": eddyline.rows(3000), "time": time, "order": "inner"}
+    sizes = (READ_ROWS - 1, 999)
+    pieces = [
+        pa.Table.from_batches(one.to_batches(max_chunksize=size))
+        for one, size in zip((r, s), sizes, strict=True)
+    ]
+    whole = eddyline.join(r, s, **asked).read_all()
+    assert whole.num_rows > 1000
+    assert whole.equals(eddyline.join(*pieces, **asked).read_all())
 
 
 def test_a_list_is_several_physical_streams():

@@ -116,7 +116,7 @@ class _Side:
 
     def records_of(self, places: np.ndarray, told: np.ndarray) -> np.ndarray:
         """Make records of stored rows again."""
-        table = self.store.take(places, self.columns)[0].combine_chunks()
+        table = self.store.take(places, self.columns).combine_chunks()
         rows = table.to_batches()[0] if len(table) else self.store.empty
         records = self.encoder.encode(rows, first=0, times=told)
         records["id"] = places & (SHOWN - 1)
@@ -132,13 +132,13 @@ class _Side:
     ) -> tuple[pa.Table, np.ndarray]:
         shown = ids >= SHOWN
         if not shown.any():
-            return self.store.take(ids, columns)
+            return self.store.take(ids, columns), self.store.times(ids)
         places = (ids[shown] - SHOWN).astype(np.int64)
         late = pa.Table.from_batches([batch.shown.select(columns)]).take(pa.array(places))
         late_times = batch.times[~batch.stores][places]
         if shown.all():
             return late, late_times
-        early, early_times = self.store.take(ids[~shown], columns)
+        early, early_times = self.store.take(ids[~shown], columns), self.store.times(ids[~shown])
         order = np.empty(len(ids), np.int64)
         order[np.concatenate([np.flatnonzero(~shown), np.flatnonzero(shown)])] = np.arange(len(ids))
         both = pa.concat_tables([early, late]).take(pa.array(order))
