@@ -46,12 +46,13 @@ clean:               ## remove what make has made
 	rm -rf .venv build dist demo waves.fst .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# uv is pinned by the lock like everything else; pip only brings the first copy of it.
+# uv is pinned by the lock like everything else; pip only brings the first copy of it. Bytecode is
+# made here: where Python is told not to write any, every start of a process would take seconds.
 .venv/ready: uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eddyline needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	@echo "installing the locked packages into .venv (about 1.5 GB the first time)"
 	@test -x .venv/bin/uv || { $(PYTHON) -m venv .venv && .venv/bin/pip install --quiet --disable-pip-version-check uv; }
-	@.venv/bin/uv sync --quiet --frozen --all-extras --python .venv/bin/python
+	@.venv/bin/uv sync --quiet --frozen --all-extras --compile-bytecode --python .venv/bin/python
 	@touch $@
 
 .PHONY: help demo test test-all lint formal mutants synth waves bench dist clean
