@@ -170,7 +170,7 @@ def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
 def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
     kinds = ["worker", "driver", "worker", "worker", "driver"] * 2
     kills = survived(
-        spark, tmp_path, kinds[round_:] + kinds[:round_], master="local[2,8]", files=12
+        spark, tmp_path, kinds[round_:] + kinds[:round_], master="local[2,8]", files=16
     )
     assert sum(kills.values()) == len(kinds)
 
