@@ -1,6 +1,7 @@
 """A compiled operator takes and gives whole arrays, and notices when one misbehaves."""
 
 import _thread
+import signal
 import threading
 
 import numpy as np
@@ -250,6 +251,15 @@ def test_a_broken_stream_contract_is_reported(faulty, fault, what):
         faulty.run(payloads, until_star=True)
 
 
+@pytest.fixture
+def interruptible():
+    """Have SIGINT raise an exception: what a shell runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_long_run_can_be_interrupted(faulty):
     faulty.stall(0)
     faulty.set("fault", 2)
