@@ -29,7 +29,7 @@ public:
     using Chained::Chained;
 
     void prepare(const Batch& batch, Columns* columns, Pool& pool) override {
-        pool.run(2, [&](size_t side) { tables_.load(batch, columns[side], path, int(side)); });
+        tables_.load(batch, columns, path, pool, true);
     }
 
     size_t run(const Batch& batch, size_t from, size_t* place,
@@ -48,10 +48,8 @@ public:
         return i;
     }
 
-    void clear() override {
-        for (auto& ring : tables_.rings) ring.clear();
-    }
-    size_t bytes() const override { return tables_.rings[0].bytes() + tables_.rings[1].bytes(); }
+    void clear() override { tables_.rings.clear(); }
+    size_t bytes() const override { return tables_.rings.bytes(); }
 };
 
 }  // namespace eddyline

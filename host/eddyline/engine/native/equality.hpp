@@ -22,12 +22,12 @@ public:
 
     void begin(const Batch& batch, Columns* columns, Pool& pool) override {
         bool many = batch.sides.size() >= SMALL;
+        tables_.load(batch, columns, path, pool, many);
         pool.run(2, [&](size_t side) {
-            tables_.load(batch, columns[side], path, int(side));
             for (size_t i = 0; many && i < batch.size(side); i++) {
-                tables_.rings[side].prefetch(tables_.keys[side][i + AHEAD]);
-                if (tables_.usable[side][i]) tables_.rings[side].insert(tables_.keys[side][i]);
-                else tables_.rings[side].skip();
+                tables_.rings.prefetch(tables_.keys[side][i + AHEAD]);
+                if (tables_.usable[side][i]) tables_.rings.insert(side, tables_.keys[side][i]);
+                else tables_.rings.skip(side);
             }
         }, many);
         arrived_ = place_[0] = place_[1] = 0;
@@ -49,26 +49,24 @@ public:
         return std::all_of(walks_.begin(), walks_.end(), [](const auto& walks) { return walks.empty(); });
     }
 
-    void clear() override {
-        for (auto& ring : tables_.rings) ring.clear();
-    }
-    size_t bytes() const override { return tables_.rings[0].bytes() + tables_.rings[1].bytes(); }
+    void clear() override { tables_.rings.clear(); }
+    size_t bytes() const override { return tables_.rings.bytes(); }
 
 private:
     // Find the chains of a task's arrivals.
     void set_out(const Batch& batch, size_t t) {
         auto [side, from, to] = tasks_[t];
-        const Ring<K>& ring = tables_.rings[1 - side];
+        const Rings<K>& rings = tables_.rings;
         auto& walks = walks_[t];
         walks.resize(to - from);
         size_t kept = 0;
         for (size_t i = from; i < to; i++) {
-            ring.prefetch(tables_.keys[side][i + AHEAD]);
+            rings.prefetch(tables_.keys[side][i + AHEAD]);
             K key = tables_.keys[side][i];
             u64 start = batch.start[side][i];
-            u32 at = ring.head(key);
+            u32 at = rings.head(1 - side, key);
             walks[kept] = {key, u32(batch.first[side] + i), at, u32(start), u32(batch.stop[side][i] - start)};
-            kept += tables_.usable[side][i] & Ring<K>::alive(at, u32(start));
+            kept += tables_.usable[side][i] & Rings<K>::alive(at, u32(start));
         }
         walks.resize(kept);
     }
@@ -78,7 +76,7 @@ private:
     u64 go_on(size_t t, size_t enough) {
         auto& walks = walks_[t];
         int side = tasks_[t].side;
-        const Ring<K>& ring = tables_.rings[1 - side];
+        const Rings<K>& rings = tables_.rings;
         Steps& out = found[t];
         u64 steps = 0;
         while (walks.size() && out.n < enough) {
@@ -86,9 +84,9 @@ private:
             out.room(n + 1);  // the last is written, and may not count
             u32 *who = &out.at[side][out.n], *partner = &out.at[1 - side][out.n];
             for (size_t i = 0; i < n; i++) {
-                if (i + AHEAD < n) ring.prefetch_at(walks[i + AHEAD].at);
+                if (i + AHEAD < n) rings.prefetch_at(1 - side, walks[i + AHEAD].at);
                 Walk walk = walks[i];
-                const auto& slot = ring.slot(walk.at);
+                const auto& slot = rings.slot(1 - side, walk.at);
                 *who = walk.who;
                 *partner = walk.at;
                 bool hit = (slot.key == walk.key) & (u32(walk.at - walk.start) < walk.size);
@@ -96,7 +94,7 @@ private:
                 partner += hit;
                 walk.at = slot.next;
                 walks[kept] = walk;
-                kept += Ring<K>::alive(walk.at, walk.start);
+                kept += Rings<K>::alive(walk.at, walk.start);
             }
             out.n = who - out.at[side].data();
             steps += n;
