@@ -240,10 +240,10 @@ class Router:
             assert self._stripes
             first, last, valid = self._stripes.touched(self.query, self.side, rows)
             home = first if self.side == self._stripes.side else last
-            # The ends of the line may be further apart than 64 bits count.
-            many = np.minimum(last.astype(np.float64) - first + 1, self.routing.subgroups)
             number = self.routing.subgroups
-            return _Groups(first % number, many.astype(np.int64), home % number, valid)
+            # The ends of the line may be further apart than numbers with a sign count.
+            further = np.minimum(last.view(np.uint64) - first.view(np.uint64), np.uint64(number - 1))
+            return _Groups(first % number, further.astype(np.int64) + 1, home % number, valid)
         key = np.zeros(rows.num_rows, np.uint64)
         valid = np.ones(rows.num_rows, bool)
         records = self._encoder.encode(rows)

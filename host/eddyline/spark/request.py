@@ -156,6 +156,8 @@ def _delay(query: Query, r: DataFrame, s: DataFrame) -> int | None:
 def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:
     kinds = {query.window_r.kind, query.window_s.kind}
     if kinds == {"unbounded"}:
+        if _delay(query, r, s) is not None:
+            _require_pending(query, r, s)
         return
     assert query.time
     for side, frame, column in zip("rs", (r, s), query.time, strict=True):
@@ -173,6 +175,13 @@ def _require_watermarks(query: Query, r: DataFrame, s: DataFrame) -> None:
                 f'forgotten: add .withWatermark("{column}", "10 seconds") to it, or lateness="10s" '
                 "to the join",
             )
+    _require_pending(query, r, s)
+
+
+def _require_pending(query: Query, r: DataFrame, s: DataFrame) -> None:
+    """Refuse a stream whose rows come when its own watermark has passed them."""
+    assert query.time
+    for side, frame, column in zip("rs", (r, s), query.time, strict=True):
         if frame.schema[column].metadata.get(PASSED):
             raise StreamJoinError(
                 "LATE_RESULTS",

@@ -14,7 +14,12 @@ from eddyline.biclique.routing import Router, Routing, make_routing
 from eddyline.biclique.stripes import find_stripes
 from eddyline.errors import DataError, QueryError
 
-INTS = pa.schema([("x", pa.int32()), ("y", pa.int32()), ("d", pa.float64())])
+INTS = pa.schema(
+    [
+        ("x", pa.int32()), ("y", pa.int32()), ("d", pa.float64()),
+        ("l", pa.int64()), ("t", pa.timestamp("us")),
+    ]
+)  # fmt: skip
 ENDS = [-(2**31), 2**31 - 1]
 FAR = [0.0, -0.0, 1e300, -1e300, math.inf, -math.inf, math.nan, 5e-324]
 VALUES = st.one_of(st.none(), st.integers(-90, 90), st.sampled_from(ENDS))
@@ -33,6 +38,8 @@ def near(a, b, width) -> bool:
 
 PREDICATES = {
     "abs(r.x - s.x) <= 3": lambda r, s: near(r["x"], s["x"], 3),
+    "abs(r.l - s.l) <= 3": lambda r, s: near(r["x"], s["x"], 3),
+    "abs(r.t - s.t) <= INTERVAL '3' MICROSECOND": lambda r, s: near(r["x"], s["x"], 3),
     "s.x BETWEEN r.x - 3 AND r.x + 3": lambda r, s: near(s["x"], r["x"], 3),
     "r.d BETWEEN s.d - 0.1 AND s.d + 0.1": lambda r, s: near(r["d"], s["d"], 0.1),
 }
@@ -54,12 +61,13 @@ def units_of(query, side: str, routing: Routing, batch: pa.RecordBatch) -> list[
 @settings(max_examples=40)
 @given(rows=ROWS, cut=st.sampled_from([(2, 2), (6, 3), (8, 8)]), draining=st.booleans())
 @example(rows=[(None, math.inf), (0, math.nan), (1, -math.inf)], cut=(8, 8), draining=True)
+@example(rows=[(x, x / 30) for x in range(-60, 60)], cut=(8, 8), draining=False)  # over borders
 def test_a_pair_of_a_band_meets_once(on, rows, cut, draining):
     query = make_query(INTS, INTS, on, window="unbounded")
     formers = [make_routing(query, *one) for one in ((3, 3), (4, 1))] if draining else []
     routing = make_routing(query, *cut, [(3, 3), (4, 1)] if draining else [])
     assert routing.ranges
-    dicts = [{"x": x, "y": 0, "d": d} for x, d in rows]
+    dicts = [{"x": x, "y": 0, "d": d, "l": x, "t": x} for x, d in rows]
     batch = pa.RecordBatch.from_pylist(dicts, schema=INTS)
     r_units, s_units = (units_of(query, side, routing, batch) for side in "rs")
     for i, one in enumerate(dicts):
