@@ -155,7 +155,7 @@ def common_schema(sources: Sequence[Source], side: str) -> pa.Schema:
                 f"physical stream {number} of {side} has other columns than the first: "
                 f"{_listed(source.schema)}; the first has {_listed(first)}"
             )
-    if len(sources) == 1:
+    if len(sources) == 1 or len(_columns(first)) < len(first):  # the query says what is wrong
         return first
     return pa.schema(
         [

@@ -160,23 +160,50 @@ class RowStore:
         return sum(part.bytes for part in self._parts) // max(rows, 1)
 
     def take(self, ids: np.ndarray, columns: list[str]) -> pa.Table:
-        """Return rows by id."""
+        """Return rows by id.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            If they are too large for one batch.
+        """
+        if not self._parts:
+            return pa.Table.from_batches([self.empty.select(columns)])
         rows = [part.rows.select(columns) for part in self._parts]
-        table = pa.Table.from_batches(rows or [self.empty.select(columns)])
-        return table.take(self._places(ids))
+        if all(map(_is_short, rows[0].schema.types)):
+            return pa.Table.from_batches(rows).take(integers(self._places(ids)))
+        # Arrow would put all of the window's strings together to take some of them.
+        places = self._places(ids) + self._parts[0].start
+        owner = np.searchsorted([part.start for part in self._parts], places, "right") - 1
+        order = np.argsort(owner, kind="stable")
+        cuts = np.flatnonzero(np.diff(owner[order], prepend=-1))
+        taken = [
+            rows[owner[some[0]]].take(integers(places[some] - self._parts[owner[some[0]]].start))
+            for some in np.split(order, cuts[1:])
+            if len(some)
+        ]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        whole = pa.concat_batches(taken) if taken else self.empty.select(columns)
+        return pa.Table.from_batches([whole.take(integers(back))])
 
     def times(self, ids: np.ndarray) -> np.ndarray:
         """Return the times of rows by id."""
         parts = [integers(part.times) for part in self._parts]
-        taken = pa.chunked_array(parts, pa.int64()).take(self._places(ids))
+        taken = pa.chunked_array(parts, pa.int64()).take(integers(self._places(ids)))
         return numbers(taken.combine_chunks())
 
-    def _places(self, ids: np.ndarray) -> pa.Array:
+    def _places(self, ids: np.ndarray) -> np.ndarray:
         """Return where rows are, from the first that is here: ids repeat, but not among these."""
         back = (ids.astype(np.int64) - self.first) & self._mask
-        return integers(back + (self.first - self._parts[0].start if self._parts else 0))
+        return back + (self.first - self._parts[0].start if self._parts else 0)
 
 
 def _merge(old: pa.RecordBatch, new: pa.RecordBatch) -> bool:
     """Say whether batches that follow each other are better one, so that there are few."""
     return SMALL > new.num_rows > old.num_rows // 2
+
+
+def _is_short(type_: pa.DataType) -> bool:
+    """Say whether values have one size, and a small one."""
+    return pa.types.is_primitive(type_) or pa.types.is_decimal(type_)

@@ -85,7 +85,11 @@ class Session:
             for number, source in enumerate(sources)
         }
         self._rows = {stream: StreamRows() for stream in self._sources}
-        self._columns = {side: needed_columns(self.query, side) for side in "rs"}
+        # Rows of no columns at all are no rows to Arrow.
+        self._columns = {
+            side: needed_columns(self.query, side) or self.query.schema(side).names[:1]
+            for side in "rs"
+        }
         dictionary = Dictionary()
         self._dictionary = dictionary
         self._encoders = {

@@ -1,5 +1,6 @@
 """What goes wrong is said clearly, with its place and the way out, and nothing is lost."""
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline.cli.main import main
-from tests.cli.shell import eddyline, write
+from tests.cli.shell import EDDYLINE, eddyline, write
 
 QUERY, DEVICE, MACHINE, DATA = 2, 1, 3, 4
 
@@ -39,6 +40,7 @@ def fails(capsys, code, *message, arguments):
         ("r.x BETWEEN SYMMETRIC 5 AND 1", "is not supported"),
         ("r.x < 1e99999", "cannot use the number '1e99999'"),
         ("r.ts - s.ts < INTERVAL '1/0' SECOND", "cannot use the number '1/0'"),
+        ("r.ts < s.ts - INTERVAL (2 * 3) SECOND", "is not a number of seconds"),
     ],
 )
 def test_predicates_that_mean_nothing(files, capsys, on, message):
@@ -227,6 +229,26 @@ def test_text_formats_refuse_what_they_cannot_hold(tmp_path, capsys):
     fails(capsys, QUERY, "column 'raw' is binary, which ndjson cannot hold", arguments=arguments)
 
 
+@pytest.mark.parametrize(
+    ("column", "format_"),
+    [
+        (pa.array([b"0" * 16], pa.uuid()), "csv"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "csv"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "ndjson"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "parquet"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_known_before_it_is_opened(tmp_path, capsys, column, format_):
+    r, out = tmp_path / "r.arrow", tmp_path / f"o.{format_}"
+    table = pa.table({"x": [1], "y": column})
+    with pa.ipc.new_file(r, table.schema) as writer:
+        writer.write_table(table)
+    out.write_text("precious")
+    arguments = ["join", r, r, "--on", "r.x = s.x", "--select", "r.y", "-o", out]
+    fails(capsys, QUERY, "column 'y' is ", f"{format_} cannot hold", arguments=arguments)
+    assert out.read_text() == "precious"
+
+
 def test_an_output_that_is_also_an_input_is_refused(files, tmp_path, capsys):
     before = Path(files[0]).read_bytes()
     link = tmp_path / "link.parquet"
@@ -235,6 +257,38 @@ def test_an_output_that_is_also_an_input_is_refused(files, tmp_path, capsys):
         arguments = ["join", *files, "--on", "TRUE", "-o", name]
         fails(capsys, QUERY, "is already in use here: write to another file", arguments=arguments)
     assert Path(files[0]).read_bytes() == before
+
+
+def test_two_outputs_in_one_file_are_refused(files, tmp_path, capsys):
+    used = "is already in use here: write to another file"
+    query = ["join", *files, "--on", "TRUE", "--time", "ts", "--lateness", "1"]
+    new = [tmp_path / "new.csv", f"{tmp_path}/./new.csv"]
+    fails(capsys, QUERY, used, arguments=[*query, "-o", new[0], "--late-r", new[1]])
+    assert not new[0].exists()
+    fails(capsys, QUERY, f"stdout {used}", arguments=[*query, "--late-r", "-"])
+
+
+def test_what_stdin_reads_is_not_overwritten(files, tmp_path):
+    victim = tmp_path / "victim.csv"
+    victim.write_text("x\n1\n")
+    with victim.open("rb") as file:
+        done = subprocess.run(
+            [*EDDYLINE, "join", "-", files[1], "--on", "r.x = s.a", "-o", str(victim)],
+            stdin=file, capture_output=True, text=True,
+        )  # fmt: skip
+    assert done.returncode == QUERY
+    assert "victim.csv is already in use here" in done.stderr
+    assert victim.read_text() == "x\n1\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_full_stdout_is_no_internal_error():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*EDDYLINE, "devices"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == MACHINE
+    assert "no space left" in done.stderr
 
 
 def test_empty_csv(files, tmp_path, capsys):
@@ -251,6 +305,32 @@ def test_a_csv_of_only_a_header_is_an_empty_stream(files, tmp_path, capsys):
     assert main([str(one) for one in arguments]) == 0
     assert "0 rows of R and 3 of S gave 0 pairs" in capsys.readouterr().err
     assert out.read_text() == '"x","r_ts","a","s_ts"\n'
+
+
+def test_a_header_without_the_time_column(files, tmp_path, capsys):
+    header, s = tmp_path / "r.csv", tmp_path / "s.csv"
+    header.write_text("x,ts\n")
+    s.write_text("a,when\n1,1\n")
+    arguments = ["join", header, s, "--on", "r.x = s.a", "--time", "ts"]
+    fails(
+        capsys, QUERY, "no time column 'ts' in stream s (there are: a, when)", arguments=arguments
+    )
+
+
+def test_further_files_with_other_columns_or_one_twice(files, tmp_path, capsys):
+    one, other, twice = (tmp_path / name for name in ("one.csv", "other.csv", "twice.csv"))
+    one.write_text("x,y\n1,2\n")
+    other.write_text("y\n1\n")
+    twice.write_text("x,x\n1,2\n")
+    query = ["--on", "TRUE"]
+    fails(
+        capsys, QUERY, "physical stream 1 of r has other columns",
+        arguments=["join", one, files[1], "--r", other, *query],
+    )  # fmt: skip
+    fails(
+        capsys, QUERY, "two columns called 'x'",
+        arguments=["join", twice, files[1], "--r", twice, *query],
+    )  # fmt: skip
 
 
 def test_times_that_run_backwards(files, tmp_path, capsys):

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +43,25 @@ def test_every_format_goes_in_and_comes_out(tmp_path, suffix):
     out = tmp_path / f"out.{suffix}"
     assert main(["join", r, s, "--on", "r.x = s.a", "-o", str(out)]) == 0
     assert load(out) == JOINED
+
+
+def test_arrow_files_of_polars(tmp_path):
+    """They have views of strings, and categories."""
+    r = tmp_path / "r.arrow"
+    frame = pl.DataFrame({"x": [0, 1, 2], "n": ["a", "b", "c"]})
+    frame.with_columns(pl.col("n").cast(pl.Categorical).alias("c")).write_ipc(r)
+    s = save(S, tmp_path / "s.parquet")
+    for out in (tmp_path / "out.csv", tmp_path / "out.parquet"):
+        assert main(["join", str(r), s, "--on", "r.x = s.a", "-o", str(out)]) == 0
+        assert [(row["x"], row["n"], row["c"]) for row in load(out)] == [(2, "c", "c")]
+
+
+def test_ndjson_with_a_byte_order_mark_and_dates(tmp_path):
+    s = save(S, tmp_path / "s.parquet")
+    text = b'\xef\xbb\xbf{"x": 2, "d": "2024-01-01"}\n{"x": 3, "d": "2024-01-02"}\n'
+    query = ["--on", "r.x = s.a AND r.d > DATE '2024-01-01'", "--types", "r.d=date"]
+    done = eddyline("join", "-", s, *query, "--select", "r.x, r.d", stdin=text)
+    assert done.stdout == '"x","d"\n3,2024-01-02\n'
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])

@@ -72,6 +72,64 @@ def test_the_size_of_batches_does_not_matter(time):
     assert whole.equals(eddyline.join(*pieces, **asked).read_all())
 
 
+def test_wide_columns_are_picked_row_by_row():
+    """A window has more text than one Arrow array can hold, and a result has little of it."""
+    rows, wide, many = 4096, 2048, 300
+    offsets = np.arange(rows + 1, dtype=np.int32) * wide
+    text = pa.StringArray.from_buffers(
+        rows, pa.py_buffer(offsets), pa.py_buffer(b"a" * (rows * wide))
+    )
+    assert rows * wide * many > 2**31
+    numbers = np.arange(rows * many).reshape(many, rows)
+    r = pa.Table.from_batches([pa.record_batch({"x": some, "text": text}) for some in numbers])
+    found = eddyline.join(r, pa.table({"a": [1200000, 5]}), "r.x = s.a", window="unbounded")
+    got = found.read_all()
+    assert sorted(got["x"].to_pylist()) == [5, 1200000]
+    assert set(got["text"].to_pylist()) == {"a" * wide}
+
+
+def test_batches_with_dictionaries_of_their_own():
+    """Together they have more values than an index of 8 bits can tell apart."""
+
+    def batch(number: int) -> pa.RecordBatch:
+        values = pa.array([f"v{number}_{i}" for i in range(100)])
+        indices = pa.array(np.arange(100, dtype=np.int8))
+        return pa.record_batch({"d": pa.DictionaryArray.from_arrays(indices, values)})
+
+    r = pa.Table.from_batches([batch(0), batch(1)])
+    assert rows_of(eddyline.join(r, pa.table({"a": ["v1_7"]}), "r.d = s.a")) == [
+        {"d": "v1_7", "a": "v1_7"}
+    ]
+
+
+def test_a_side_of_which_no_column_is_needed():
+    r, s = pa.table({"ts": [1, 0] * 70}), pa.table({"ts": [1]})
+    asked = {"select": "s.ts", "time": "ts", "lateness": 1, "window": eddyline.rows(1000)}
+    assert eddyline.join(r, s, "TRUE", **asked).read_all().num_rows == 140
+
+
+@pytest.mark.parametrize("star", ["r.* EXCLUDE (x)", "* EXCLUDE (x)", "r.* AS foo"])
+def test_a_star_is_all_columns_as_they_are(star):
+    with pytest.raises(eddyline.QueryError, match="a star stands for all columns"):
+        eddyline.join(R, S, "r.x = s.a", select=star)
+
+
+@pytest.mark.parametrize("five", ["INTERVAL '-5' SECOND", "INTERVAL (-5) SECOND"])
+def test_intervals_may_be_negative(five):
+    at = [datetime.datetime(2026, 1, 1, 0, 0, second) for second in (0, 5)]
+    r, s = pa.table({"t": [at[1]]}), pa.table({"u": [at[0]]})
+    assert eddyline.join(r, s, f"r.t = s.u - {five}").read_all().num_rows == 1
+
+
+def test_literals_of_dates_and_times():
+    r = pa.table(
+        {"d": pa.array([19724], pa.date32()), "t": pa.array([5_500_000], pa.timestamp("us"))}
+    )
+    s = pa.table({"a": [1]})
+    for on in ("r.d = DATE '2024-01-02 10:00:00'", "r.t = TIMESTAMP '1970-01-01 00:00:05,5'"):
+        assert eddyline.join(r, s, on).read_all().num_rows == 1, on
+
+
 def test_a_list_is_several_physical_streams():
     parts = [pa.table({"ts": [1, 3], "x": [1, 3]}), pa.table({"ts": [2, 4], "x": [2, 4]})]
     s = pa.table({"ts": [3], "x": [0]})

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from eddyline.spark import stream_join
-from tests.spark.streams import Rows, band, brute, finished, pairs, seconds, stream
+from tests.spark.streams import BEGIN, Rows, band, brute, finished, pairs, seconds, stream
 
 R, S = Rows.random(1, 120, disorder=10**6), Rows.random(2, 100, disorder=10**6)
 BAND = "abs(r.x - s.x) <= 3"
@@ -78,9 +78,12 @@ def test_full_history_without_times(spark, sides, tmp_path):
         ({"distinct": "time:5"}, "has no unit"),
         ({"distinct": True, "select": "result_time"}, "needs a result column"),
         ({"distinct": "time:5s", "window": "unbounded", "time": None}, "needs a time column"),
+        ({"distinct": "time:5s", "window": "unbounded"}, "without watermarks it is not known when"),
     ],
 )
-def test_what_distinct_needs_is_said_when_the_query_is_built(sides, options, says):
+def test_what_distinct_needs_is_said_when_the_query_is_built(spark, tmp_path, sides, options, says):
+    if "without watermarks" in says:
+        sides = [stream(spark, tmp_path / name, delay=None) for name in "rs"]
     asked = {"window": "time:5s", "time": "t", "select": "r.n", **options}
     with pytest.raises(AnalysisException, match=says):
         stream_join(*sides, BAND, **asked)
@@ -92,3 +95,17 @@ def test_results_that_have_waited_would_be_late_in_another_join(sides):
     )
     with pytest.raises(AnalysisException, match="LATE_RESULTS.*stream r is a join with"):
         stream_join(first, sides[1], BAND, window="time:1s", time=("result_time", "t"))
+    with pytest.raises(AnalysisException, match="LATE_RESULTS.*stream r is a join with"):
+        stream_join(first, sides[1], BAND, window="unbounded", time=("result_time", "t"))
+
+
+def test_without_watermarks_what_came_first_counts(spark, tmp_path):
+    """A result with an earlier time than an equal one that was handed over comes too late."""
+    r = Rows(np.arange(3), BEGIN + np.array([100, 90, 80]) * 10**6, np.full(3, 7))
+    r.write(tmp_path / "r", 3)
+    Rows(np.arange(1), BEGIN + np.zeros(1, int), np.full(1, 7)).write(tmp_path / "s", 1)
+    joined = stream_join(
+        *(stream(spark, tmp_path / name, delay=None) for name in "rs"), BAND, window="unbounded",
+        time="t", select="r.name, s.name AS other", distinct=True,
+    )  # fmt: skip
+    assert finished(joined, tmp_path / "out") == [("name 0", "name 0")]

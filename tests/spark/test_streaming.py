@@ -156,6 +156,27 @@ def test_full_history_needs_no_watermark(spark, folders):
     assert finished(joined, folders / "out") == brute(R, S, matches, (2**62, 2**62))
 
 
+def test_a_stream_of_which_no_column_is_needed(spark, folders):
+    joined = stream_join(
+        *both(spark, folders, delay=None), "r.x > 48", window="unbounded", select="r.n AS r"
+    )
+    wanted = [(int(n),) for n in R.n[R.x > 48] for _ in S.n]
+    assert finished(joined, folders / "out") == sorted(wanted)
+
+
+def test_devices_that_cannot_join_are_told_when_the_query_is_built(spark, folders):
+    """One that stores all that it is shown, beside a table; and one that is to take over."""
+    sides = both(spark, folders)
+    with pytest.raises(AnalysisException, match="DEVICE"):
+        stream_join(sides[0], S.frame(spark), "r.x = s.x", device="reference")
+    spark.conf.set("spark.eddyline.failover", "cqu")
+    try:
+        with pytest.raises(AnalysisException, match="DEVICE.*no device called 'cqu'"):
+            stream_join(*sides, "abs(r.x - s.x) <= 2", window="time:9s", time="t")
+    finally:
+        spark.conf.unset("spark.eddyline.failover")
+
+
 @pytest.mark.parametrize("side", ["r", "s"])
 def test_a_stream_and_a_table(spark, folders, side):
     r, s = both(spark, folders, delay=None)

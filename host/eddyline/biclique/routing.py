@@ -242,7 +242,9 @@ class Router:
             home = first if self.side == self._stripes.side else last
             number = self.routing.subgroups
             # The ends of the line may be further apart than numbers with a sign count.
-            further = np.minimum(last.view(np.uint64) - first.view(np.uint64), np.uint64(number - 1))
+            further = np.minimum(
+                last.view(np.uint64) - first.view(np.uint64), np.uint64(number - 1)
+            )
             return _Groups(first % number, further.astype(np.int64) + 1, home % number, valid)
         key = np.zeros(rows.num_rows, np.uint64)
         valid = np.ones(rows.num_rows, bool)

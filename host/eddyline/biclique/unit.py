@@ -43,7 +43,9 @@ def sent_columns(query: Query, side: str) -> list[str]:
     needed = set(needed_columns(query, side))
     if query.time:
         needed.add(query.time[side == "s"])
-    return [name for name in query.schema(side).names if name in needed]
+    names = query.schema(side).names
+    # Rows of no columns at all are no rows to Spark.
+    return [name for name in names if name in needed] or names[:1]
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ class _Side:
         """Let go of what no row of the other side that is not older can meet."""
         if self.window.kind == "rows":
             self.store.drop_below(self.store.count - self.window.size)
+            while self.aged and self.aged[0].first + len(self.aged[0].own) <= self.store.first:
+                self.aged.popleft()
         elif self.window.kind == "time":
             bound = int(earlier(np.array([watermark]), self.window.size)[0])
             while self.aged and int(self.aged[0].own.max()) < bound:
@@ -221,7 +225,10 @@ class Unit:
             else EARLIEST
             for side in self._sides
         }
-        firsts = {side.side: EARLIEST for side in self._sides}
+        firsts = {
+            side.side: side.passed - side.window.size if side.window.kind == "rows" else EARLIEST
+            for side in self._sides
+        }
         self._dictionary.evict(firsts, oldest)
 
     def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[_Batch]]:

@@ -143,12 +143,15 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError(f"a batch of {args.batch} rows holds nothing: use 1 or more")
     if args.trace and Path(args.trace).suffix not in (".fst", ".vcd"):
         raise QueryError(f"waveforms {args.trace!r}: the name must end in .fst or .vcd")
-    outputs = [name for name in (args.output, args.late_r, args.late_s) if name not in (None, "-")]
+    outputs = [args.output or "-", *(name for name in (args.late_r, args.late_s) if name)]
     for number, name in enumerate(outputs):
         output_format(name)
-        others = [args.r_file, args.s_file, *args.r, *args.s, *outputs[:number]]
-        if any(_same(name, other) for other in others):
-            raise QueryError(f"{name} is already in use here: write to another file")
+        # A terminal, say, may be read and written.
+        inputs = [args.r_file, args.s_file, *args.r, *args.s] if name != "-" else []
+        others = [_file(one, 0) for one in inputs] + [_file(one, 1) for one in outputs[:number]]
+        if _file(name, 1) in others:
+            called = "stdout" if name == "-" else name
+            raise QueryError(f"{called} is already in use here: write to another file")
 
 
 def _device(args: argparse.Namespace) -> str:
@@ -163,10 +166,13 @@ def _device(args: argparse.Namespace) -> str:
     return f"cpu?{options}{'&' if options else ''}engine={args.engine}"
 
 
-def _same(one: str, other: str) -> bool:
-    return one == other or (
-        os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
-    )
+def _file(name: str, stream: int) -> tuple[int, int] | str:
+    """Return what tells a file from others; ``-`` is what this process has as a stream."""
+    try:
+        status = os.fstat(stream) if name == "-" else os.stat(name)
+    except OSError:  # it is not there yet
+        return os.path.realpath(name)
+    return status.st_dev, status.st_ino
 
 
 def _report(session: Session, device: Device, pairs: int, seconds: float) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Command-line entry point: parses, sets logging, maps errors to exit codes."""
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -75,14 +76,19 @@ def main(argv: list[str] | None = None) -> int:
 
         discard_stdout()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _internal(error, verbose)
+        from eddyline.io.write import discard_stdout
+
+        discard_stdout()
+        _report("no space left to write to: free some or write elsewhere", error, verbose)
+        return 3
     except MemoryError as error:
         _report(f"out of memory ({error}); use smaller windows", error, verbose)
         return 3
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        text = f"internal error, please report it with the output of -vv ({reason})"
-        _report(text, error, verbose)
-        return 1
+        return _internal(error, verbose)
 
 
 def _open_missing_streams() -> None:
@@ -99,6 +105,12 @@ def _set_logging(verbose: int) -> None:
     )
     for library in ("numba", "sqlglot"):  # their debug output buries ours
         logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def _internal(error: Exception, verbose: int) -> int:
+    reason = f"{type(error).__name__}: {error}"
+    _report(f"internal error, please report it with the output of -vv ({reason})", error, verbose)
+    return 1
 
 
 def _report(message: str, error: BaseException, verbose: int) -> None:

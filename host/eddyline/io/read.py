@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from eddyline.errors import DataError, QueryError
 from eddyline.io.source import Source
-from eddyline.io.text import CsvSource, NdjsonSource
+from eddyline.io.takeable import as_takeable, takeable
+from eddyline.io.text import BOM, CsvSource, NdjsonSource
 
 __all__ = ["FORMATS", "open_source"]
 
@@ -66,9 +67,9 @@ def _source(
             case "arrow":
                 return _Arrow(name, file, head)
             case "ndjson":
-                return NdjsonSource(file, called, like | types)
+                return NdjsonSource(file, called, types, like)
             case _:
-                return CsvSource(file, called, like | types)
+                return CsvSource(file, called, types, like)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"cannot read {name}: {error}") from None
 
@@ -92,7 +93,7 @@ def _format(name: str, head: bytes) -> str:
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     if name == "-":
-        return "ndjson" if head.lstrip().startswith(b"{") else "csv"
+        return "ndjson" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
     suffix = Path(name).suffix.lower()
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
@@ -111,7 +112,8 @@ class _Columnar:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._batches()
+            for batch in self._batches():
+                yield as_takeable(batch, self.schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{self._name} is damaged: {error}") from None
 
@@ -131,7 +133,7 @@ class _Parquet(_Columnar):
         if name == "-":
             raise DataError("Parquet cannot be read from a pipe: give the file's name")
         self._file = pq.ParquetFile(file)
-        self.schema = self._file.schema_arrow
+        self.schema = takeable(self._file.schema_arrow)
         self._total = self._file.metadata.num_rows
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -148,11 +150,11 @@ class _Arrow(_Columnar):
                 raise DataError("an Arrow file cannot be read from a pipe: send an Arrow stream")
             self._file = pa.ipc.open_file(file)
             self._stream = None
-            self.schema = self._file.schema
+            self.schema = takeable(self._file.schema)
             self._total = self._file.num_record_batches
         else:
             self._stream = pa.ipc.open_stream(file)
-            self.schema = self._stream.schema
+            self.schema = takeable(self._stream.schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._stream is not None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from eddyline.errors import DataError
+from eddyline.io.takeable import as_takeable, takeable
 
 __all__ = ["ArrowSource", "Heartbeat", "Source"]
 
@@ -58,16 +59,12 @@ class ArrowSource:
             data = data.to_arrow_table()
         self._reader = pa.RecordBatchReader.from_stream(data)
         self._name = name
-        self.schema = pa.schema([_takeable(field) for field in self._reader.schema])
+        self.schema = takeable(self._reader.schema)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._reader:
-                yield (
-                    batch
-                    if batch.schema == self.schema
-                    else _without_view_arrays(batch, self.schema)
-                )
+                yield as_takeable(batch, self.schema)
         except pa.ArrowException as error:
             raise DataError(f"{self._name}: {error}") from error
 
@@ -76,36 +73,3 @@ class ArrowSource:
 
     def progress(self) -> float | None:
         return None
-
-
-def _takeable(field: pa.Field) -> pa.Field:
-    return field.with_type(_without_views(field.type))
-
-
-def _without_views(type_: pa.DataType) -> pa.DataType:
-    """Replace views, as Polars sends them: Arrow cannot pick rows out of them."""
-    if type_ == pa.string_view():
-        return pa.large_string()
-    if type_ == pa.binary_view():
-        return pa.large_binary()
-    if pa.types.is_dictionary(type_):
-        return pa.dictionary(type_.index_type, _without_views(type_.value_type), type_.ordered)
-    if pa.types.is_large_list(type_):
-        return pa.large_list(_takeable(type_.value_field))
-    if pa.types.is_list(type_):
-        return pa.list_(_takeable(type_.value_field))
-    if pa.types.is_struct(type_):
-        return pa.struct([_takeable(field) for field in type_])
-    return type_
-
-
-def _without_view_arrays(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if pa.types.is_dictionary(field.type):  # Arrow would decode it to cast it
-            values = column.dictionary.cast(field.type.value_type)
-            column = pa.DictionaryArray.from_arrays(
-                column.indices, values, ordered=field.type.ordered
-            )
-        columns.append(column.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

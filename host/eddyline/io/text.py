@@ -21,6 +21,7 @@ from eddyline.errors import DataError, QueryError
 __all__ = ["CsvSource", "NdjsonSource"]
 
 BLOCK = 1 << 20
+BOM = b"\xef\xbb\xbf"
 # What stands for NULL in a CSV cell without quotes; "nan" is a number, and "NA" is a country.
 NULLS = ["", "NULL", "null"]
 HINT = "if the types guessed from the first rows are wrong, give them with --types"
@@ -31,12 +32,13 @@ Types = dict[str, pa.DataType]
 class _TextSource:
     """What CSV and NDJSON share: blocks of whole rows, one schema, rows counted.
 
-    The types are those of the first rows to arrive, unless ``types`` says otherwise.
+    The types are those of the first rows to arrive, unless ``types`` says otherwise, or ``like``,
+    which may tell of columns that are not there.
     """
 
-    def __init__(self, file: BinaryIO, name: str, types: Types):
+    def __init__(self, file: BinaryIO, name: str, types: Types, like: Types):
         self._name = name
-        self._types = types
+        self._types = like | types
         self._size = _size(file)
         self._consumed = 0
         self._rows = 0
@@ -66,6 +68,7 @@ class _TextSource:
         """Yield what has arrived, cut after the last complete row."""
         rest = bytearray()
         while more := file.read1(BLOCK):  # type: ignore[attr-defined]
+            more = more if self._consumed else more.removeprefix(BOM)
             self._consumed += len(more)
             cut = self._row_end(more)
             rest += more[: cut or len(more)]
@@ -241,8 +244,17 @@ class NdjsonSource(_TextSource):
         return self._read(block, self.schema, "error").select(self.schema.names)
 
     def _read(self, block: bytes, schema: pa.Schema, unexpected: str) -> pa.Table:
+        # Arrow reads days as numbers only.
+        as_text = {f.name: pa.string() for f in schema if pa.types.is_date(f.type)}
+        read = pa.schema([(f.name, as_text.get(f.name, f.type)) for f in schema])
+
         def parse(part: bytes) -> pa.Table:
-            return _read_json(part, schema, unexpected)
+            table = _read_json(part, read, unexpected)
+            for name in as_text:
+                place = table.schema.get_field_index(name)
+                days = table[name].cast(schema.field(name).type)
+                table = table.set_column(place, schema.field(name), days)
+            return table
 
         try:
             return parse(block)

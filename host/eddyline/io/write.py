@@ -1,6 +1,7 @@
 """Write result batches to a file or stdout."""
 
 import errno
+import io
 import json
 import os
 import sys
@@ -45,17 +46,36 @@ def output_format(name: str | None) -> str:
 
 
 def require_writable(schema: pa.Schema, format_: str) -> None:
-    """Refuse columns that a text format has no way to write, before anything is overwritten."""
-    if format_ not in ("csv", "ndjson"):
-        return
+    """Refuse columns that a format has no way to write, before anything is overwritten."""
     for field in schema:
-        binary = pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)
-        nested = pa.types.is_nested(field.type) and format_ == "csv"
-        if binary or nested or pa.types.is_fixed_size_binary(field.type):
+        if not _holds(format_, field):
+            others = [name for name in ("parquet", "arrow") if name != format_]
             raise QueryError(
                 f"column {field.name!r} is {field.type}, which {format_} cannot hold: write "
-                "Parquet or Arrow, or leave it out with --select"
+                f"{' or '.join(others)}, or leave it out with --select"
             )
+
+
+def _holds(format_: str, field: pa.Field) -> bool:
+    type_ = field.type
+    if format_ in ("csv", "ndjson") and (
+        pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    ):
+        return False
+    schema = pa.schema([field.with_nullable(True)])
+    try:
+        row = pa.RecordBatch.from_arrays([pa.nulls(1, type_)], schema=schema)
+    except pa.ArrowNotImplementedError:
+        return True  # nothing to try it with
+    try:
+        sink = _sink(format_, io.BytesIO(), schema, "trial")
+        sink.write(row)
+        sink.close()
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        return False
+    return True
 
 
 @contextmanager

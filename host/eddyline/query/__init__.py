@@ -92,7 +92,8 @@ class Query:
             raise QueryError(f"no time column {name!r} in stream {side} (there are: {known})")
         type_ = column_type(schema.field(name).type, f"time column {side}.{name}")
         if type_.kind == "nothing":  # no rows, so any clock will do
-            other = self.schema("r" if side == "s" else "s").field(self.time[side == "r"]).type
+            others, name = self.schema("r" if side == "s" else "s"), self.time[side == "r"]
+            other = others.field(name).type if name in others.names else pa.null()
             type_ = column_type(pa.int64() if pa.types.is_null(other) else other, f"time of {side}")
         if type_.kind != "exact" or type_.unit < 1 or type_.line == "truth":
             raise QueryError(

@@ -261,7 +261,11 @@ class _Binder:
             case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
                 if node.to.is_type("date", "timestamp", "timestampntz", "timestamptz"):
                     zoned = node.to.is_type("timestamptz")
-                    return _moment(node.this.this, TIME_LINES[zoned], whole)
+                    moment = _moment(node.this.this, TIME_LINES[zoned], whole)
+                    if node.to.is_type("date"):
+                        assert isinstance(moment.value, Fraction)
+                        return replace(moment, value=moment.value // DAY * Fraction(DAY))
+                    return moment
             case exp.Add() | exp.Sub():
                 return self.shifted(node, whole)
         raise QueryError(f"{node.sql()!r} in {whole.sql()!r} is not supported: {ACCEPTED}")
@@ -314,7 +318,7 @@ def _described(operand: Term | Constant) -> str:
 
 def _moment(text: str, line: str, whole: exp.Expr) -> Constant:
     """Read an ISO date or time to the nanosecond."""
-    head, dot, tail = text.strip().partition(".")
+    head, dot, tail = text.strip().replace(",", ".").partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
     zone = tail[len(digits) :]
     try:
@@ -337,7 +341,12 @@ def _interval(node: exp.Interval) -> Constant:
     unit = (node.unit.name if node.unit else "").lower().rstrip("s")
     if unit not in INTERVALS:
         raise QueryError(f"{node.sql()!r} has no fixed length: use one of {', '.join(INTERVALS)}")
-    return Constant(_rational(node.this.unnest().name, node) * INTERVALS[unit], "duration")
+    amount, sign = node.this.unnest(), 1
+    if isinstance(amount, exp.Neg):
+        amount, sign = amount.this.unnest(), -1
+    if not isinstance(amount, exp.Literal):
+        raise QueryError(f"{node.sql()!r} is not a number of {unit}s: write INTERVAL '5' {unit}")
+    return Constant(sign * _rational(amount.name, node) * INTERVALS[unit], "duration")
 
 
 def _rational(text: str, whole: exp.Expr) -> Fraction:

@@ -35,6 +35,12 @@ def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -
     for item in _items(text or "r.*, s.*"):
         alias = item.alias if isinstance(item, exp.Alias) else None
         node = item.this if isinstance(item, exp.Alias) else item
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(star, exp.Star) and (alias or any(star.args.values())):
+            raise QueryError(
+                f"cannot select {item.sql()!r}: a star stands for all columns as they are; name "
+                "those that you want"
+            )
         if isinstance(node, exp.Star):
             outputs += _every("r", names) + _every("s", names)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):

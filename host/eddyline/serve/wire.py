@@ -135,5 +135,7 @@ def _opened(fds: list[int], sizes: list[int]) -> list[np.ndarray]:
     there = os.fstat(fds[0]).st_size
     if there != total:
         raise WireError(f"{total} bytes of arrays are announced, and the memory has {there}")
-    whole = np.frombuffer(mmap.mmap(fds[0], total, prot=mmap.PROT_READ), np.uint8)
+    # Older kernels refuse to share what is sealed against writing, even with those who only read.
+    memory = mmap.mmap(fds[0], total, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    whole = np.frombuffer(memory, np.uint8)
     return np.split(whole, np.cumsum(sizes)[:-1])

@@ -1,7 +1,7 @@
 """Results without those that equal an earlier one: the deduplicator behind the joiner.
 
 Which of equal results comes first is decided by their times, so results wait until the watermark
-has passed them.
+has passed them. Without watermarks it is the one that is found first.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -83,7 +83,14 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
             "without watermarks it is not known which of equal results comes first, so they have "
             "no result_time: leave it out of select, or add watermarks",
         )
-    rule = _Rule(request, schema, tuple(compared))
+    untimed = results.isStreaming and not request.timed
+    if untimed and request.distinct and request.distinct.kind == "time":
+        raise StreamJoinError(
+            "DISTINCT",
+            "without watermarks it is not known when a window of time is over: add watermarks, or "
+            'write distinct="unbounded"',
+        )
+    rule = _Rule(request, schema, tuple(compared), by_time=not untimed)
     bucket = F.pmod(F.xxhash64(*map(column, compared)), F.lit(request.routing.units))
     packed = results.withColumn(BUCKET, bucket.cast("int")).mapInArrow(rule.packer(), PACKED)
     buckets = packed.groupBy("bucket")
@@ -97,8 +104,12 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
 class _Rule:
     """What is compared, and how; made in the driver, used in workers."""
 
-    def __init__(self, request: Request, schema: pa.Schema, compared: tuple[str, ...]):
+    def __init__(
+        self, request: Request, schema: pa.Schema, compared: tuple[str, ...], *, by_time: bool
+    ):
         assert request.distinct
+        # Whether times decide which of equal results is the first. Else it is what came first.
+        self.by_time = by_time and TIME in schema.names
         self.request = request
         self.schema = schema
         self.window = request.distinct
@@ -107,11 +118,11 @@ class _Rule:
     @cached_property
     def told(self) -> pa.Schema:
         """What is kept of results that were handed over."""
-        names = [*self.compared, *([TIME] if TIME in self.schema.names else [])]
+        names = [*self.compared, *([TIME] if self.by_time else [])]
         return pa.schema([self.schema.field(name) for name in names])
 
     def times(self, rows: pa.RecordBatch) -> np.ndarray:
-        if TIME not in rows.schema.names:
+        if not self.by_time:
             return np.zeros(rows.num_rows, np.int64)
         return raw_array(rows[TIME])[0].astype(np.int64)
 

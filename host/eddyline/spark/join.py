@@ -46,7 +46,7 @@ def stream_join(
     Parameters
     ----------
     r, s : DataFrame
-        The two sides. A streaming side has a watermark, unless its window is unbounded.
+        The two sides. Two streams have a watermark each, unless both windows are unbounded.
     on : str
         SQL condition over ``r`` and ``s``, such as ``abs(r.x - s.a) <= 10``. No equality needed.
     window : window, or a pair of them
@@ -121,7 +121,7 @@ def stream_join(
         select = select_with_time(select, time)
     request = make_request(
         spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
-        units=units, subgroups=subgroups, draining=draining, late=late, streaming=streaming,
+        units=units, subgroups=subgroups, draining=draining, late=late,
     )  # fmt: skip
     if late:
         require_lateness(request, tables=not (r.isStreaming or s.isStreaming))

@@ -172,12 +172,15 @@ class Joiner(StatefulProcessor):
     ) -> tuple[Unit, Iterable[pa.RecordBatch]]:
         """Let rows meet in the unit, or in one on another device if its own fails."""
         request = self._request
+        unit = None
         try:
             unit = cache.take(place, self._mark) or self._loaded()
             results = unit.join(arrived["r"], arrived["s"])
             # What is handed over cannot be taken back, so all of it is awaited first.
             return unit, list(results) if request.failover else results
         except DeviceError:
+            if unit:
+                unit.close()
             if not request.failover:
                 raise  # Spark tries the task again
         cache.counts[request.token]["failover"] += 1

@@ -42,6 +42,7 @@ class Request:
     late: str | None = None  # column that marks late rows among the results
     distinct: Window | None = None  # in which no two results are equal
     watched: bool = False  # whether units tell how much they store
+    static: bool = False  # whether one side is a table, and the other only passes
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -60,7 +61,8 @@ class Request:
         return self.sequenced or self.distinct is not None
 
     def unit(self, device: str | None = None) -> Unit:
-        return Unit(self.query, resolved(device or self.device), units=self.routing.shares)
+        shares = 2 if self.static else self.routing.shares
+        return Unit(self.query, resolved(device or self.device), units=shares)
 
 
 def make_request(
@@ -78,8 +80,8 @@ def make_request(
     subgroups: int | None,
     draining: Iterable[int | tuple[int, int]] = (),
     late: str | None = None,
-    streaming: bool,
 ) -> Request:
+    streaming = r.isStreaming and s.isStreaming
     with in_sparks_style("QUERY"):
         query = make_query(
             arrow_schema(r), arrow_schema(s), on, window=window, time=time,
@@ -118,12 +120,15 @@ def make_request(
         settings.text(spark, "metrics", ""),
         delay=_delay(query, r, s) if streaming else None,
         late=late,
+        static=r.isStreaming != s.isStreaming,
     )
     with in_sparks_style("DEVICE"):
         # Which device a task will have is known in its executor; here, any of them is asked.
         some = next(iter(known_addresses()), None) if request.device == FPGA else request.device
         if some:
             request.unit(some.partition("#")[0]).close()
+        if request.failover:
+            request.unit(request.failover).close()
     return request
 
 

@@ -30,7 +30,9 @@ ENVELOPE_ARROW = pa.schema(
     ]
 )
 SPREAD = "eddyline_spread"
-TOGETHER = 1 << 17  # rows that are routed together
+# What is routed together, at the most.
+TOGETHER = 1 << 17
+TOGETHER_BYTES = 1 << 27
 
 
 def columns_sent(request: Request, side: str) -> pa.Schema:
@@ -99,26 +101,25 @@ def _envelopes(
 ) -> Iterator[pa.RecordBatch]:
     for home, mine, units in router.ways(rows, spread):
         payload = pack(rows if len(mine) == rows.num_rows else rows.take(pa.array(mine)))
-        columns = [
-            units,
-            [router.side] * len(units),
-            [router.routing.stores(home, unit) for unit in units],
-            [payload] * len(units),
-        ]
-        arrays = [
-            pa.array(values, one.type) for values, one in zip(columns, ENVELOPE_ARROW, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
+        for unit in units:  # one by one, since copies of a payload may be too much for a batch
+            row = (unit, router.side, router.routing.stores(home, unit), payload)
+            arrays = [pa.array([v], one.type) for v, one in zip(row, ENVELOPE_ARROW, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put small batches together."""
     waiting: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
-        waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= TOGETHER:
+        if waiting and size + batch.nbytes > TOGETHER_BYTES:
             yield concatenated(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= TOGETHER:
+            yield concatenated(waiting)
+            waiting, rows, size = [], 0, 0
     if any(one.num_rows for one in waiting):
         yield concatenated(waiting)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from eddyline.biclique.envelope import pack, unpack_all
-from eddyline.biclique.unit import Sent, Unit, sent_columns
+from eddyline.biclique.unit import Sent, sent_columns
 from eddyline.results import result_schema
 from eddyline.rowstore import empty
 from eddyline.spark import settings
@@ -70,7 +70,7 @@ class _Meets:
             [query.schema(self._side).field(n) for n in sent_columns(query, self._side)]
         )
         # Rows of the stream are shown and not stored, as if another unit had them.
-        unit = Unit(query, self._request.device, units=2)
+        unit = self._request.unit()
         try:
             r, s = (empty(mine), self._rows) if self._side == "r" else (self._rows, empty(mine))
             unit.load(r, s)

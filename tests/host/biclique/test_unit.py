@@ -158,3 +158,21 @@ def test_gateware_may_be_a_unit_but_cannot_store_a_share():
     query = query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0))
     with pytest.raises(DeviceError, match="2 units would each hold all of them"):
         Unit(query, "sim:splitjoin?cores=2&window=64", units=2)
+
+
+def test_windows_of_rows_keep_nothing_of_what_has_left_them():
+    query = make_query(SCHEMA, SCHEMA, "r.name = s.name", window="rows:10", time="t")
+    unit, found = Unit(query, "cpu"), 0
+    for number in range(120):
+        rows = [
+            {"n": n, "t": n, "x": 0, "name": f"name {n}"}
+            for n in range(number * 100, number * 100 + 100)
+        ]
+        batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
+        found += sum(some.num_rows for some in unit.join(Sent(batch), Sent(batch)))
+        unit.forget(0)
+    assert found == 120 * 100
+    assert unit.stored == (10, 10)
+    assert all(len(side.aged) == 1 for side in unit._sides)
+    assert len(unit._dictionary) < 120 * 100 // 2
+    unit.close()
