@@ -1,5 +1,6 @@
 """``eddyline.join``: the whole thing in one call."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -93,6 +94,12 @@ def join(
 def _run(session: Session, device: Device) -> Iterator[pa.RecordBatch]:
     try:
         yield from session
+        if lost := device.counters().get("lost_rows"):
+            warnings.warn(
+                f"{lost} rows were lost with cores that are off: their pairs with later rows are "
+                "missing",
+                stacklevel=2,
+            )
     finally:
         device.__exit__(None, None, None)
 

@@ -25,6 +25,7 @@ FILES = {
     "results.json",
     "tables.md",
     "latency.svg",
+    "visiting.svg",
     "stages_alone.svg",
     "stages_saturated.svg",
     "precision.svg",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import eddyline
 from eddyline.device import Tuples, joined, sim_splitjoin, simulated
 from eddyline.device.reference import ReferenceDevice
 from eddyline.device.sim_splitjoin import SplitJoinDevice
@@ -126,6 +127,48 @@ def test_results_are_those_of_the_reference(arrivals, window_r, window_s, order,
             check(joined([found], right.closed), right, order)
         assert device.flush().nothing
         assert device.counters()["tuples"] == 2 * len(arrivals)
+
+
+@pytest.mark.parametrize(
+    ("shape", "windows"),
+    [
+        ({"cores": 5, "window": 11, "fan_out": 2, "fan_in": 2}, (11, 4)),
+        pytest.param(
+            {"cores": 64, "window": 150, "fan_out": 4, "fan_in": 2}, (150, 67),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"cores": 32, "window": 8192}, (8192, 500), marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_trees_of_several_levels_keep_order_and_lose_only_what_a_core_held(shape, windows):
+    rng = np.random.default_rng(1)
+    few = shape["window"] // 8 + 2
+    arrivals = list(
+        zip(rng.integers(0, 2, 1500), rng.integers(0, min(few, 256), 1500), strict=True)
+    )
+    with SplitJoinDevice(**shape) as device:
+        for order in (Order("none"), Order("outer"), Order("outer", 7), Order("inner")):
+            device.configure(plan(*windows, order))
+            check(run(device, arrivals), right_results(plan(*windows, order), arrivals), order)
+        # Without a core, what it would have stored is missing and all else is there, in order.
+        for core in (1, shape["cores"]):
+            device.configure(plan(*windows, Order("inner")))
+            device.disable(core)
+            right = right_results(plan(*windows, Order("inner")), arrivals)
+            assert pairs_of(run(device, arrivals)) == kept_without(
+                core, shape["cores"], right, arrivals
+            )
+
+
+def kept_without(core, cores, right, arrivals):
+    """Return pairs whose earlier row another core has: each side's rows are stored in turns."""
+    places = [[i for i, (side, _) in enumerate(arrivals) if side == one] for one in (0, 1)]
+    kept = []
+    for r, s in pairs_of(right):
+        earlier = r if places[0][r] < places[1][s] else s
+        if earlier % cores != core - 1:
+            kept.append((r, s))
+    return kept
 
 
 @pytest.mark.parametrize("order", [Order("outer", 100), Order("outer", 300), Order("inner")])
@@ -262,6 +305,13 @@ def test_a_core_is_broken_from_the_start_or_whole_again():
             device.disable(4)
         check(run(device, arrivals), right_results(plan(7, 7), arrivals), ORDERS[0])
         assert device.counters()["lost_rows"] == 0
+
+
+def test_python_is_warned_of_lost_rows():
+    sides = (pa.table({"x": np.arange(40) % 3}), pa.table({"a": np.arange(40) % 3}))
+    asked = {"on": "r.x = s.a", "window": rows(8)}
+    with pytest.warns(UserWarning, match=r"^\d+ rows were lost with cores that are off"):
+        eddyline.join(*sides, device="sim:splitjoin?cores=3&window=8&broken=2", **asked).read_all()
 
 
 def test_the_gateware_chooses_the_interval():

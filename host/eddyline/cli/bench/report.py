@@ -117,9 +117,22 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
                 line("lock-step handshake", "latency", "handshake_lockstep"),
             ],
             x="cores",
-            y="cycles to the last result",
+            y="cycles until complete",
             log_x=2,
             log_y=10,
+        ),
+    )
+    yield (
+        "visiting",
+        plot(
+            f"Visiting latency against cores, tuples alone ({slots} slots per core)",
+            [
+                line("SplitJoin", "stages", "visiting", "alone"),
+                line("fast forward (our model)", "stages", "model_visiting", "alone", dashed=True),
+            ],
+            x="cores",
+            y="mean cycles until a pair is compared",
+            log_x=2,
         ),
     )
     for load in ("alone", "saturated"):

@@ -80,6 +80,16 @@ class Stream:
         columns |= {"side": int(side == "s"), f"entry.{side}.id": self._ids(side, 1)}
         return pack(self._layout, columns, 1)
 
+    def values(self, messages: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the sides of the tuples among messages, R's values, and both bounds of S's."""
+        tuples = messages[unpack(self._layout, messages, "star") == 0]
+        sides = unpack(self._layout, tuples, "side")
+        x = unpack(self._layout, tuples[sides == 0], "entry.r.words.x")
+        low, high = (
+            unpack(self._layout, tuples[sides == 1], f"entry.s.words.{w}") for w in ("lo", "hi")
+        )
+        return sides, x, low, high
+
     def star(self) -> np.ndarray:
         """Return a star, which is answered when all before it is complete."""
         return pack(self._layout, {"star": 1}, 1)
