@@ -88,7 +88,3 @@ def band(r: Rows, s: Rows, width: int) -> np.ndarray:
 
 def seconds(*amounts: float) -> tuple[int, ...]:
     return tuple(int(one * 10**6) for one in amounts)
-
-
-def taken(rows: Iterable[tuple], places: tuple[int, ...]) -> list[tuple]:
-    return sorted(tuple(row[place] for place in places) for row in rows)

@@ -50,7 +50,7 @@ def give_back(key: Key, mark: str, unit: Unit, *, most: int) -> None:
 
 def report(folder: str, query: str) -> None:
     """Write what this process has counted of a query so far to a file of its own."""
-    name = Path(folder) / f"{os.getpid()}.json"
+    name = Path(folder) / f"{query}-{os.getpid()}.json"
     name.parent.mkdir(parents=True, exist_ok=True)
     hidden = name.with_suffix(".new")
     hidden.write_text(json.dumps(counts[query]))
