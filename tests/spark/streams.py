@@ -1,7 +1,6 @@
 """Rows for tests, as tables and as files that a stream reads one by one, and what is expected."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
