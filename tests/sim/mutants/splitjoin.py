@@ -250,6 +250,36 @@ MUTANTS = [
         r"a group of \d+ with intervals of",
     ),
     Mutant(
+        "sub-windows of whole rounds though k does not divide the window, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.operator",
+            'f"young_from_{side}": self.cores - rest',
+            'f"young_from_{side}": 0',
+        ),
+        lambda module: split_join(module=module),
+        r"is no result",
+    ),
+    Mutant(
+        "expiry with its sign reversed, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.expiry",
+            "self.replaced < self.now",
+            "self.replaced > self.now",
+        ),
+        lambda module: split_join_time(Expiry=module.Expiry),
+        r"is missing",
+    ),
+    Mutant(
+        "expiry of an empty window, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.expiry",
+            "(held != 0) & (look == 0)",
+            "(look == 0)",
+        ),
+        lambda module: split_join_time(Expiry=module.Expiry),
+        r"is missing",
+    ),
+    Mutant(
         "window of time that forgets a row too early",
         Patch(
             "eddyline_hw.splitjoin.expiry",
