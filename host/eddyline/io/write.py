@@ -70,9 +70,13 @@ def _holds(format_: str, field: pa.Field) -> bool:
     except pa.ArrowNotImplementedError:
         return True  # nothing to try it with
     try:
-        sink = _sink(format_, io.BytesIO(), schema, "trial")
-        sink.write(row)
-        sink.close()
+        match format_:
+            case "csv":
+                arrow_csv.write_csv(row, io.BytesIO())
+            case "ndjson":
+                _json_lines(row)
+            case "parquet":
+                pq.write_table(pa.Table.from_batches([row]), io.BytesIO())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
         return False
     return True
@@ -198,14 +202,17 @@ class _Ndjson:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        # As text, because Python's own dates are coarser than a nanosecond and end in year 9999.
-        columns = [
-            column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
-            for column in batch.columns
-        ]
-        rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
-        lines = (json.dumps(row, default=str) + "\n" for row in rows)
-        self._file.write("".join(lines).encode())
+        self._file.write(_json_lines(batch))
         self._file.flush()
 
     def close(self) -> None: ...
+
+
+def _json_lines(batch: pa.RecordBatch) -> bytes:
+    # As text, because Python's own dates are coarser than a nanosecond and end in year 9999.
+    columns = [
+        column.cast(pa.string()) if pa.types.is_temporal(column.type) else column
+        for column in batch.columns
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+    return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
