@@ -33,8 +33,9 @@ def measure() -> Iterator[str]:
     for batch in (1 << 10, 1 << 13, 1 << 16):
         yield f"{work.name}, batches of {batch}: {rate(Device(batch=batch), work):.2f} M tuples/s"
     yield f"band, window 1K, batches of 1: {rate(Device(batch=1), band(1 << 14, 1 << 10)):.3f} M/s"
-    one, two = (measured(Device(threads=n), work).wall_seconds for n in (1, 2))
-    yield f"{work.name}: two threads take the wall time of one divided by {one / two:.2f}"
+    for each in (work, band_2d(ROWS, LARGE), equality(2 * ROWS, LARGE)):
+        one, two = (measured(Device(threads=n), each).wall_seconds for n in (1, 2))
+        yield f"{each.name}: two threads take the wall time of one divided by {one / two:.2f}"
 
 
 def compared(work: Workload, peers: list[Participant]) -> Iterator[str]:

@@ -14,10 +14,14 @@ __all__ = ["needed_columns", "require_carried", "result_batch", "result_schema"]
 
 
 def needed_columns(query: Query, side: str) -> list[str]:
-    """Return the columns that words, flags or results are made of; others are not kept."""
+    """Return the columns that words, flags or results are made of; others are not kept.
+
+    At least one, though it may not be needed: neither Arrow nor Spark count rows without columns.
+    """
     needed = {output.column for output in query.outputs if output.side == side}
     needed |= columns_of(query.predicate, side)
-    return [name for name in query.schema(side).names if name in needed]
+    names = query.schema(side).names
+    return [name for name in names if name in needed] or names[:1]
 
 
 def require_carried(query: Query) -> None:

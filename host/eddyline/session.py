@@ -85,11 +85,7 @@ class Session:
             for number, source in enumerate(sources)
         }
         self._rows = {stream: StreamRows() for stream in self._sources}
-        # Rows of no columns at all are no rows to Arrow.
-        self._columns = {
-            side: needed_columns(self.query, side) or self.query.schema(side).names[:1]
-            for side in "rs"
-        }
+        self._columns = {side: needed_columns(self.query, side) for side in "rs"}
         dictionary = Dictionary()
         self._dictionary = dictionary
         self._encoders = {
@@ -177,10 +173,11 @@ class Session:
             times = np.concatenate([chunk.times[:1], chunk.times])
             return {"r": times, "s": times}
         assert self._time_gate
-        sides = np.array([stream.side for stream in chunk.streams])[chunk.origins]
+        sides = chunk.sides[chunk.origins]
         follows = {}
         for side, watermark in self._time_gate.watermarks().items():
-            times = np.append(np.where(sides == side, chunk.times, LATEST), watermark)
+            mine = sides == (side == "s")
+            times = np.append(np.where(mine, chunk.times, LATEST), watermark)
             follows[side] = np.minimum.accumulate(times[::-1])[::-1]
         return follows
 

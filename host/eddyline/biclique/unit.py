@@ -43,9 +43,7 @@ def sent_columns(query: Query, side: str) -> list[str]:
     needed = set(needed_columns(query, side))
     if query.time:
         needed.add(query.time[side == "s"])
-    names = query.schema(side).names
-    # Rows of no columns at all are no rows to Spark.
-    return [name for name in names if name in needed] or names[:1]
+    return [name for name in query.schema(side).names if name in needed]
 
 
 @dataclass(frozen=True)
