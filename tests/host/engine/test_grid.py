@@ -1,5 +1,7 @@
 """Cells for bands against sorted subwindows, on tens of thousands of rows."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -46,7 +48,19 @@ def crowded(rng, count):
     return np.where(rng.random(count) < 0.5, -1e6, x), y
 
 
-SHAPES = [uniform, together, rising, jumping, crowded]
+def symbols(rng, count):
+    """Five values of x, farther apart than a band: that dimension has nothing to cut."""
+    return rng.integers(0, 5, count) * 10_000.0, rng.uniform(-1e7, 1e7, count)
+
+
+def heavy(rng, count):
+    """Most of y is a few values."""
+    x, _ = uniform(rng, count)
+    return 1000 * x, np.minimum(rng.zipf(1.5, count), 10**5) * 1000.0
+
+
+SPREAD = [uniform, together, rising, jumping, crowded]
+TIED = [symbols, heavy]  # for two bands: with one, all would match
 
 
 def table(rng, shape, names, *, wide: float = 0.0) -> pa.Table:
@@ -81,8 +95,13 @@ def query_of(on: str, r: pa.Table, s: pa.Table, window: str) -> Query:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("on", ["abs(r.x - s.a) <= 4", BANDS, "r.x BETWEEN s.a AND s.top"])
+@pytest.mark.parametrize(
+    ("on", "shape"),
+    [
+        *itertools.product(["abs(r.x - s.a) <= 4", "r.x BETWEEN s.a AND s.top"], SPREAD),
+        *itertools.product([BANDS], [*SPREAD, *TIED]),
+    ],
+)
 def test_cells_find_what_sorted_subwindows_find(on, shape, window):
     rng = np.random.default_rng(len(on) + len(window))
     other = uniform if shape is crowded else shape
@@ -95,8 +114,11 @@ def test_cells_find_what_sorted_subwindows_find(on, shape, window):
     assert counters["results"] == len(found)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("on", ["abs(r.x - s.a) <= 4", BANDS])
+@pytest.mark.parametrize(
+    ("on", "shape"),
+    [("abs(r.x - s.a) <= 4", shape) for shape in SPREAD]
+    + [(BANDS, shape) for shape in (*SPREAD, *TIED)],
+)
 def test_few_tuples_are_looked_at(on, shape):
     rng = np.random.default_rng(1)
     r, s = table(rng, shape, "xy"), table(rng, uniform if shape is crowded else shape, "ab")

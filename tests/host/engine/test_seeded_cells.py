@@ -16,7 +16,7 @@ FLAGS = [flag if flag != "-O3" else "-O0" for flag in native.FLAGS]
 # By name: a line of a file, and what it becomes.
 BUGS = {
     "a line that follows is not looked at": (
-        "cells.hpp", "if (!behind.alive(next)) [[likely]] return looked;", "return looked;"
+        "cells.hpp", "if (!behind.alive(next)) return looked;", "return looked;"
     ),
     "what is passed on is written over too early": (
         "cells.hpp", "behind.newest[behind.place(number)] = sequence;",
@@ -26,12 +26,12 @@ BUGS = {
         "cells.hpp", "box.high[d] - box.low[d] == sides_[s].width[d]", "true"
     ),
     "a tuple that is too old is found": (
-        "cells.hpp", "u32 hits = other.all & from8(refs(*at), start);",
-        "u32 hits = other.all & from8(refs(*at), start - 50);",
+        "cells.hpp", "u32 hits = young = SHAPE.all & from8(refs(at), start);",
+        "u32 hits = young = SHAPE.all & from8(refs(at), start - 50);",
     ),
     "young tuples are written over": (
-        "arrival.hpp", "if (!late) oldest[1 - side] = start;",
-        "if (!late) oldest[1 - side] = start + 50;",
+        "arrival.hpp", "if (!late) oldest[1 - SIDE] = visit->start;",
+        "if (!late) oldest[1 - SIDE] = visit->start + 50;",
     ),
 }  # fmt: skip
 

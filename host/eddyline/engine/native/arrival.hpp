@@ -36,7 +36,7 @@ protected:
     using Tuple = typename Cells<K, D>::Tuple;
     static constexpr size_t AHEAD = 16, SHARES = 4;  // visits, and parts of cells for a thread
     static constexpr u64 GROWTH = 8;                 // of a window without a number of tuples
-    struct Visit { u32 cell, who; };                 // place on its side, the side, whether it is stored
+    using Visit = typename Cells<K, D>::Visit;
     struct Visits {
         Array<Visit> all;
         size_t n = 0;
@@ -86,7 +86,10 @@ protected:
         for (int s : {0, 1})
             for (const Tuple& one : all[s]) {
                 u64 sequence = oldest_[s] + u32(one.ref - u32(oldest_[s]));
-                cells_.insert(home(one.bounds), s, one.bounds, sequence, u32(oldest_[s]));
+                Visit visit(home(one.bounds), s, true, 0, one.ref, one.bounds);
+                auto told = [&] { return sequence; };
+                if (s) cells_.template insert<1>(visit, u32(oldest_[1]), told);
+                else cells_.template insert<0>(visit, u32(oldest_[0]), told);
             }
     }
     // Tuples that a window is going to have.
@@ -94,14 +97,6 @@ protected:
         u64 more = GROWTH * live;
         return std::max(live, side.window.kind == 0 ? std::min(more, side.window.size) : more);
     }
-    // Write a visit down; one that does not count is written over next.
-    void add(std::vector<Visits>& lists, size_t cell, size_t place, int side, bool stores,
-             bool counts) const {
-        Visits& list = lists[lists.size() > 1 ? cells_.part(cell) : 0];
-        list.all[list.n] = {u32(cell), u32(place << 2 | side << 1 | stores)};
-        list.n += counts;
-    }
-
 public:
     InCells(Path&& p, size_t threads)
         : ByArrival(std::move(p)), cells_(widths(), threads > 1 ? SHARES * threads : 1) {}
@@ -182,30 +177,31 @@ public:
 private:
     // Visit the cells of a part; returns whether all have been visited.
     bool visit(const Batch& batch, size_t part, size_t enough, u64& looked) {
-        Steps& out = found[part];
         Place& next = next_[part];
+        const u32 first[2] = {u32(batch.first[0]), u32(batch.first[1])};
         u32 oldest[2] = {u32(oldest_[0]), u32(oldest_[1])};
-        u32 first[2] = {u32(batch.first[0]), u32(batch.first[1])};
-        bool late = batch.reach.on;
-        size_t sum = 0;
+        const bool late = batch.reach.on;
+        Writer out(found[part]);
         for (; next.list < visits_.size(); next = {next.list + 1, 0}) {
-            const Array<Visit>& visits = visits_[next.list][part].all;
-            size_t n = visits_[next.list][part].n, i = next.at;
-            for (size_t soon = i; i < n && out.n < enough; i++) {
-                for (; soon < std::min(i + AHEAD, n); soon++)
-                    cells_.prefetch(visits[soon].cell, visits[soon].who >> 1 & 1, visits[soon].who & 1);
-                auto [cell, who] = visits[i];
-                int side = who >> 1 & 1;
-                u32 place = who >> 2, start = u32(batch.start[side][place]), sequence = first[side] + place;
-                const Box& box = boxes_[side][place];
-                sum += cells_.find(cell, side, box, start, sequence, out);
-                if (!late) oldest[1 - side] = start;
-                if (who & 1) cells_.insert(cell, side, box, batch.first[side] + place, oldest[side]);
+            const Visit *begin = visits_[next.list][part].all.data(), *visit = begin + next.at;
+            const Visit* end = begin + visits_[next.list][part].n;
+            for (const Visit* soon = visit; soon < std::min(visit + AHEAD, end); soon++) cells_.prefetch(*soon);
+            for (; visit < end && out.n < enough; visit++) {
+                if (visit + AHEAD < end) cells_.prefetch(visit[AHEAD]);
+                auto step = [&]<int SIDE>() __attribute__((always_inline)) {
+                    looked += cells_.template find<SIDE>(*visit, out);
+                    if (!late) oldest[1 - SIDE] = visit->start;
+                    if (visit->stores())
+                        cells_.template insert<SIDE>(*visit, oldest[SIDE], [&] {
+                            return batch.first[SIDE] + u32(visit->who - first[SIDE]);
+                        });
+                };
+                if (visit->side()) step.template operator()<1>();
+                else step.template operator()<0>();
             }
-            next.at = i;
-            if (i < n) break;
+            next.at = visit - begin;
+            if (visit < end) break;
         }
-        looked += sum;
         return next.list == visits_.size();
     }
 

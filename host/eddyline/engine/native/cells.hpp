@@ -25,26 +25,77 @@ struct alignas(128) Steps {
         if (n + more <= at[0].size()) return;
         for (auto& side : at) side.resize(2 * (n + more));
     }
+    void add(int side, u32 who, u32 partner) {
+        room(1);
+        at[side][n] = who;
+        at[1 - side][n++] = partner;
+    }
+};
+
+// Adds to steps, from registers.
+class Writer {
+    Steps& steps_;
+    u32* at_[2];
+    size_t room_;
+
+public:
+    size_t n;
+    explicit Writer(Steps& steps) : steps_(steps), n(steps.n) { look(); }
+    ~Writer() { steps_.n = n; }
+
     // Those of eight partners whose bit is set.
-    void add8(int side, u32 who, const u32* partners, u32 bits) {
-        room(LANES);
-        for (size_t i = 0; i < LANES; i++) at[side][n + i] = who;
-        compress8(&at[1 - side][n], partners, bits);
+    template <int SIDE> void add8(u32 who, const u32* partners, u32 bits) {
+        if (n + LANES > room_) [[unlikely]] grow();
+        u32* mine = at_[SIDE] + n;
+        for (size_t i = 0; i < LANES; i++) mine[i] = who;
+        compress8(at_[1 - SIDE] + n, partners, bits);
         n += __builtin_popcount(bits);
     }
-    void add(int side, u32 who, u32 partner) { add8(side, who, std::array<u32, LANES>{partner}.data(), 1); }
+
+private:
+    void look() {
+        for (int side : {0, 1}) at_[side] = steps_.at[side].data();
+        room_ = steps_.at[0].size();
+    }
+    [[gnu::noinline]] void grow() {
+        steps_.n = n;
+        steps_.room(LANES);
+        look();
+    }
 };
 
 template <class K, int D> class Cells {
     static constexpr size_t BYTES = 16 * D * sizeof(K), LINK = BYTES - 4;
     // Refs, then each bound of all of them, and last a link to the line that follows.
     struct alignas(64) Line { u8 bytes[BYTES]; };
-    struct Side {
-        int rows, low[D], high[D];            // of bounds; an even one has its lower bound alone
-        K width[D];                           // and is so much wider than a value
-        size_t offset[2 * D], shift[2 * D];   // where to read eight of a bound, and how many too early
+    // Where things are in a line. Of a dimension that is even, lower bounds stand for both, as the
+    // upper ones are all above them by the same width.
+    struct Shape {
+        size_t rows = 0, low[D], high[D];     // of bounds
         size_t lanes;                         // tuples of a line
         u32 all;                              // a bit for each
+        size_t offset[2 * D], shift[2 * D];   // where to read eight of a bound, and how many too early
+
+        constexpr explicit Shape(u32 even) : low{}, high{}, offset{}, shift{} {
+            for (int d = 0; d < D; d++) {
+                low[d] = rows++;
+                high[d] = even >> d & 1 ? low[d] : rows++;
+            }
+            lanes = std::min(LANES, LINK / (4 + rows * sizeof(K)));
+            if (sizeof(K) == 8) lanes &= ~size_t(1);
+            all = (u32(1) << lanes) - 1;
+            for (size_t row = 0; row < rows; row++) {
+                size_t at = lanes * (4 + row * sizeof(K));
+                offset[row] = std::min(at, BYTES - LANES * sizeof(K));  // not beyond the end
+                shift[row] = (at - offset[row]) / sizeof(K);
+            }
+        }
+    };
+    struct Side : Shape {
+        u32 even;                             // a bit for each dimension
+        K width[D];                           // of what is even
+        Side() : Shape(0), even(0), width{} {}
+        Side(u32 bits) : Shape(bits), even(bits), width{} {}
     };
     // Lines that follow those of cells: a ring.
     struct alignas(128) Followers {
@@ -64,6 +115,16 @@ template <class K, int D> class Cells {
 public:
     using Box = Bounds<K, D>;
     struct Tuple { Box bounds; u32 ref; };
+    // All that is to be known of a tuple that looks at a cell, and is stored there or not.
+    struct Visit {
+        u32 cell, start, who, flags;
+        Box bounds;
+        Visit() = default;
+        Visit(size_t c, int side, bool stores, u32 from, u32 sequence, const Box& box)
+            : cell(u32(c)), start(from), who(sequence), flags(u32(side << 1 | stores)), bounds(box) {}
+        int side() const { return flags >> 1; }
+        bool stores() const { return flags & 1; }
+    };
 
     // Of each side and dimension, how much the upper bound of all tuples is above the lower one, or
     // UNEVEN: then both are stored.
@@ -97,29 +158,17 @@ public:
     bool fits(int s, const Box& box) const {
         bool all = true;
         for (int d = 0; d < D; d++)
-            all &= sides_[s].low[d] != sides_[s].high[d] || box.high[d] - box.low[d] == sides_[s].width[d];
+            all &= !(sides_[s].even >> d & 1) || box.high[d] - box.low[d] == sides_[s].width[d];
         return all;
     }
 
 private:
     void shape(const Widths& widths) {
         for (int s : {0, 1}) {
-            Side& side = sides_[s];
-            side.rows = 0;
-            for (int d = 0; d < D; d++) {
-                bool even = widths[s][d] != UNEVEN;
-                side.low[d] = side.rows++;
-                side.high[d] = even ? side.low[d] : side.rows++;
-                side.width[d] = even ? widths[s][d] : 0;
-            }
-            side.lanes = std::min(LANES, LINK / (4 + side.rows * sizeof(K)));
-            if (sizeof(K) == 8) side.lanes &= ~size_t(1);
-            side.all = (u32(1) << side.lanes) - 1;
-            for (int row = 0; row < side.rows; row++) {
-                size_t at = side.lanes * (4 + row * sizeof(K));
-                side.offset[row] = std::min(at, BYTES - LANES * sizeof(K));  // not beyond the end
-                side.shift[row] = (at - side.offset[row]) / sizeof(K);
-            }
+            u32 even = 0;
+            for (int d = 0; d < D; d++) even |= u32(widths[s][d] != UNEVEN) << d;
+            sides_[s] = Side(even);
+            for (int d = 0; d < D; d++) sides_[s].width[d] = even >> d & 1 ? widths[s][d] : 0;
         }
     }
 
@@ -137,59 +186,93 @@ public:
         return sizeof(Line) * lines;
     }
 
-    // Fetch a cell that a tuple looks at, and stores itself in or not. The compiler takes a function
-    // that only fetches for one without effect, and leaves out calls of it.
-    [[gnu::always_inline]] void prefetch(size_t cell, int side, bool stores) const {
-        const u8* other = line(cell, 1 - side).bytes;
-        const u8* own = stores ? line(cell, side).bytes : other;
+    // Fetch what a visit looks at. The compiler takes a function that only fetches for one without
+    // effect, and leaves out calls of it.
+    [[gnu::always_inline]] void prefetch(const Visit& visit) const {
+        const u8* other = line(visit.cell, 1 - visit.side()).bytes;
+        const u8* own = visit.stores() ? line(visit.cell, visit.side()).bytes : other;
         for (size_t at = 0; at < BYTES; at += 64) {
             __builtin_prefetch(other + at);
             __builtin_prefetch(own + at);
         }
     }
 
-    // Store a tuple; what is below `oldest` is not asked for any more.
-    void insert(size_t cell, int s, const Box& bounds, u64 sequence, u32 oldest) {
-        Side& side = sides_[s];
-        Line& at = line(cell, s);
-        u32 free = side.all & ~from8(refs(at), oldest);
-        if (!free) [[unlikely]] {
-            pass_on(followers(cell, s), at, sequence);
-            std::fill_n(refs(at), side.lanes, oldest - 1);
-            free = side.all;
-        }
-        size_t n = __builtin_ctz(free);
-        for (int d = 0; d < D; d++) {
-            key(side, at, side.high[d])[n] = bounds.high[d];
-            key(side, at, side.low[d])[n] = bounds.low[d];  // in the same place, if even
-        }
-        refs(at)[n] = u32(sequence);
+    // Store a tuple; what is below `oldest` is not asked for any more. `sequence` tells its number.
+    template <int SIDE, class Sequence>
+    [[gnu::always_inline]] void insert(const Visit& visit, u32 oldest, const Sequence& sequence) {
+        Line& at = line(visit.cell, SIDE);
+        shaped(sides_[SIDE], [&]<u32 EVEN>() __attribute__((always_inline)) {
+            constexpr Shape SHAPE(EVEN);
+            u32 free = SHAPE.all & ~from8(refs(at), oldest);
+            if (!free) [[unlikely]] {
+                pass_on(followers(visit.cell, SIDE), at, sequence());
+                std::fill_n(refs(at), SHAPE.lanes, oldest - 1);
+                free = SHAPE.all;
+            }
+            size_t n = __builtin_ctz(free);
+            for (int d = 0; d < D; d++) {
+                key<EVEN>(at, SHAPE.low[d])[n] = visit.bounds.low[d];
+                if (!(EVEN >> d & 1)) key<EVEN>(at, SHAPE.high[d])[n] = visit.bounds.high[d];
+            }
+            refs(at)[n] = visit.who;
+        });
     }
 
-    // Write down what overlaps a tuple of a side, of the other's from `start` on. Returns how many
+    // Write down what overlaps a tuple of a side, of the other's from its start on. Returns how many
     // were looked at.
-    size_t find(size_t cell, int s, const Box& bounds, u32 start, u32 who, Steps& out) const {
-        const Side& other = sides_[1 - s];
-        const Followers& behind = followers(cell, 1 - s);
-        const Line* at = &line(cell, 1 - s);
+    template <int SIDE> [[gnu::always_inline]] size_t find(const Visit& visit, Writer& out) const {
+        const Line* at = &line(visit.cell, 1 - SIDE);
         size_t looked = 0;
-        K least[D];  // of an upper bound, or of the lower bound that stands for it
-        for (int d = 0; d < D; d++) least[d] = bounds.low[d] - std::min(bounds.low[d], other.width[d]);
         for (;;) {
-            u32 hits = other.all & from8(refs(*at), start);
-            looked += __builtin_popcount(hits);
-            for (int d = 0; d < D; d++) {
-                int low = other.low[d], high = other.high[d];
-                hits &= bounded8<true>(eight(other, *at, low), bounds.high[d]) >> other.shift[low];
-                hits &= bounded8<false>(eight(other, *at, high), least[d]) >> other.shift[high];
-            }
-            out.add8(s, who, refs(*at), hits);
+            u32 young, hits = matches(sides_[1 - SIDE], *at, visit.bounds, visit.start, young);
+            looked += __builtin_popcount(young);
+            out.template add8<SIDE>(visit.who, refs(*at), hits);
             u32 next = link(*at);
-            if (!behind.alive(next)) [[likely]] return looked;
+            if (!next) [[likely]] return looked;
+            const Followers& behind = followers(visit.cell, 1 - SIDE);
+            if (!behind.alive(next)) return looked;
             at = &behind.lines[behind.place(next)];
         }
     }
 
+private:
+    // Shapes are few, and code for each of them need not ask where things are.
+    template <class Work> [[gnu::always_inline]] static auto shaped(const Side& side, const Work& work) {
+        if constexpr (D == 2) {
+            if (side.even == 3) return work.template operator()<3>();
+            if (side.even == 2) return work.template operator()<2>();
+        }
+        if (side.even) return work.template operator()<1>();
+        return work.template operator()<0>();
+    }
+    // Tuples of a line that overlap another, and those that are young.
+    [[gnu::always_inline]]
+    static u32 matches(const Side& side, const Line& at, const Box& bounds, u32 start, u32& young) {
+        return shaped(side, [&]<u32 EVEN>() __attribute__((always_inline)) {
+            return matches_in<EVEN>(side, at, bounds, start, young);
+        });
+    }
+    template <u32 EVEN> [[gnu::always_inline]]
+    static u32 matches_in(const Side& side, const Line& at, const Box& bounds, u32 start, u32& young) {
+        constexpr Shape SHAPE(EVEN);
+        u32 hits = young = SHAPE.all & from8(refs(at), start);
+        for (int d = 0; d < D; d++) {
+            K low = bounds.low[d], high = bounds.high[d];
+            size_t row = SHAPE.low[d];
+            const K* keys = Cells::at<K>(at, SHAPE.offset[row]);
+            if (EVEN >> d & 1) {
+                K least = low > side.width[d] ? low - side.width[d] : 0;
+                hits &= within8(keys, least, K(high - least)) >> SHAPE.shift[row];
+            } else {
+                const K* highs = Cells::at<K>(at, SHAPE.offset[row + 1]);
+                hits &= within8(keys, K(0), high) >> SHAPE.shift[row];
+                hits &= within8(highs, low, K(~low)) >> SHAPE.shift[row + 1];
+            }
+        }
+        return hits;
+    }
+
+public:
     // Lines whose tuples are all below `oldest` are given to others.
     void expire(int s, u64 oldest) {
         for (size_t part = 0; part < parts_; part++) {
@@ -244,11 +327,12 @@ private:
     }
     static u32* refs(const Line& line) { return at<u32>(line, 0); }
     static u32& link(const Line& line) { return *at<u32>(line, LINK); }
-    static const K* eight(const Side& side, const Line& line, int row) {
-        return at<K>(line, side.offset[row]);
+    static K* key(const Shape& shape, const Line& line, size_t row) {
+        return at<K>(line, shape.offset[row]) + shape.shift[row];
     }
-    static K* key(const Side& side, const Line& line, int row) {
-        return at<K>(line, side.offset[row]) + side.shift[row];
+    template <u32 EVEN> static K* key(const Line& line, size_t row) {
+        constexpr Shape SHAPE(EVEN);
+        return key(SHAPE, line, row);
     }
     const Line& line(size_t cell, int s) const { return lines_[2 * cell + s]; }
     Line& line(size_t cell, int s) { return lines_[2 * cell + s]; }
@@ -258,7 +342,8 @@ private:
 
     // Copy a full line to another one behind it.
     static void pass_on(Followers& behind, Line& full, u64 sequence) {
-        if (behind.end - behind.begin == behind.newest.size()) grow(behind);
+        if (behind.end - behind.begin + 1 >= behind.newest.size()) grow(behind);
+        if (!u32(behind.end)) behind.newest[behind.place(behind.end++)] = 0;  // 0 is none
         u64 number = behind.end++;
         behind.newest[behind.place(number)] = sequence;
         behind.lines[behind.place(number)] = full;

@@ -25,7 +25,6 @@ struct Layout {
         }
     }
 
-private:
     template <class T> static T load(const u8* at) {
         T value;
         std::memcpy(&value, at, sizeof value);

@@ -63,16 +63,43 @@ private:
     }
 
     void read(int s, const u8* records, size_t n, const Layout& layout) override {
-        for (size_t i = 0; i < n; i++, records += layout.stride) {
-            Box& box = boxes_[s][i];
-            bool usable = (Layout::valid(records) & path.needed[s]) == path.needed[s];
+        size_t low[D], high[D];
+        bool plain = true;  // all bounds are words of 32 bits: mostly, and then there is less to ask
+        for (int d = 0; d < D; d++) {
+            const Dimension& dimension = path.dimensions[d];
+            plain &= dimension.low[s] >= 0 && dimension.high[s] >= 0;
+            if (!plain) break;
+            auto [low_at, low_size] = layout.words[dimension.low[s]];
+            auto [high_at, high_size] = layout.words[dimension.high[s]];
+            plain &= low_size == 4 && high_size == 4;
+            low[d] = low_at;
+            high[d] = high_at;
+        }
+        if (plain) {
+            read_with(s, records, n, layout.stride, [&](const u8* record, int d) {
+                return std::pair{u64(Layout::load<u32>(record + low[d])), u64(Layout::load<u32>(record + high[d]))};
+            });
+        } else {
+            read_with(s, records, n, layout.stride, [&](const u8* record, int d) {
+                return path.bounds(layout, record, s, d);
+            });
+        }
+    }
+    template <class Bounds>
+    void read_with(int s, const u8* records, size_t n, size_t stride, const Bounds& bounds) {
+        Box* boxes = boxes_[s].data();
+        auto* use = use_[s].data();
+        u64 needed = path.needed[s];
+        for (size_t i = 0; i < n; i++, records += stride) {
+            Box& box = boxes[i];
+            bool usable = (Layout::valid(records) & needed) == needed;
             for (int d = 0; d < D; d++) {
-                auto [low, high] = path.bounds(layout, records, s, d);
+                auto [low, high] = bounds(records, d);
                 box.low[d] = K(low);
                 box.high[d] = K(std::min<u64>(high, std::numeric_limits<K>::max()));
                 usable &= box.low[d] <= box.high[d];
             }
-            use_[s][i] = usable ? Base::CELL : Base::NONE;
+            use[i] = usable ? Base::CELL : Base::NONE;
         }
     }
 
@@ -84,7 +111,8 @@ private:
         }
         return spot;
     }
-    i64 cell(int d, i64 rank) const { return (rank * count_[d]) >> Ranks::BITS; }
+    // A dimension with a single cell has no others, however far its values go.
+    i64 cell(int d, i64 rank) const { return D == 2 && count_[d] == 1 ? 0 : (rank * count_[d]) >> Ranks::BITS; }
     size_t home(const Spot& spot) const {
         u64 at = u64(cell(D - 1, spot.low[D - 1]));
         return cells_.home(D == 2 ? at + u64(cell(0, spot.low[0])) * stride_ : at);
@@ -105,22 +133,40 @@ private:
     void note(int s, const Spot& spot) {
         for (int d = 0; d < D; d++) {
             u32 covers = spot.high[d] - spot.low[d], *reach = reach_[s][d].data();
-            for (size_t at = segment(spot.low[d]), end = segment(spot.high[d]); at <= end; at++)
-                if (reach[at] < covers) reach[at] = covers;
+            size_t at = segment(spot.low[d]), end = segment(spot.high[d]);
+            do if (reach[at] < covers) reach[at] = covers;
+            while (++at <= end);
         }
     }
 
     bool locate(int s, size_t n) override {
         bool any = false;
         spots_[s].resize(n);
+        Spot* spots = spots_[s].data();
+        const Box* boxes = boxes_[s].data();
+        auto* use = use_[s].data();
         for (size_t i = 0; i < n; i++) {
-            const Spot& spot = spots_[s][i] = spot_of(boxes_[s][i]);
-            if (!use_[s][i]) continue;
-            if (is_wide(s, boxes_[s][i], spot)) {
-                use_[s][i] = Base::WIDE;
+            u32 covers = 0;
+            bool further = false, wide = !cells_.fits(s, boxes[i]);
+            for (int d = 0; d < D; d++) {
+                K low = boxes[i].low[d], high = boxes[i].high[d];
+                int32_t rank = ranks_[d].of(low), last = rank;
+                if (low != high) {
+                    last = ranks_[d].of(high);
+                    covers = last - rank;
+                    wide |= covers > limit_[d];
+                    size_t at = segment(rank), end = segment(last);
+                    further |= (at != end) | (covers > reach_[s][d][at]);
+                }
+                spots[i].low[d] = rank;
+                spots[i].high[d] = last;
+            }
+            if (!use[i]) [[unlikely]] continue;
+            if (wide) [[unlikely]] {
+                use[i] = Base::WIDE;
                 any = true;
-            } else {
-                note(s, spot);
+            } else if (further) [[unlikely]] {
+                note(s, spots[i]);
             }
         }
         return any;
@@ -128,43 +174,68 @@ private:
 
     void aim(const Batch& batch, size_t from, size_t to, size_t* place,
              std::vector<typename Base::Visits>& visits) const override {
+        if (visits.size() > 1) aim_at(batch, from, to, place, visits, [&](size_t cell) { return cells_.part(cell); });
+        else aim_at(batch, from, to, place, visits, [](size_t) { return size_t(0); });
+    }
+    template <class Part>
+    void aim_at(const Batch& batch, size_t from, size_t to, size_t* place,
+                std::vector<typename Base::Visits>& visits, const Part& part) const {
+        const u8* sides = batch.sides.data();
+        const Spot* spots[2] = {spots_[0].data(), spots_[1].data()};
+        const typename Base::Use* use[2] = {use_[0].data(), use_[1].data()};
+        const Box* boxes[2] = {boxes_[0].data(), boxes_[1].data()};
+        const u64* starts[2] = {batch.start[0].data(), batch.start[1].data()};
+        const u32 first_of[2] = {u32(batch.first[0]), u32(batch.first[1])};
+        const u32* reach[2][D];
+        for (int s : {0, 1})
+            for (int d = 0; d < D; d++) reach[s][d] = reach_[s][d].data();
+        const u64 size = cells_.size(), stride = D == 2 ? stride_ : size;
         for (size_t i = from; i < to; i++) {
-            int s = batch.sides[i];
+            int s = sides[i];
             size_t mine = place[s]++;
-            if (!use_[s][mine]) continue;
-            const Spot& spot = spots_[s][mine];
-            i64 first[D], last[D];
+            if (!use[s][mine]) [[unlikely]] continue;
+            const Spot& spot = spots[s][mine];
+            i64 first[D], last[D], own[D];
             for (int d = 0; d < D; d++) {
-                first[d] = cell(d, i64(spot.low[d]) - reach_[1 - s][d][segment(spot.low[d])]);
-                last[d] = cell(d, spot.high[d]);
+                u32 before = reach[1 - s][d][segment(spot.low[d])];
+                own[d] = cell(d, spot.low[d]);
+                first[d] = before ? cell(d, i64(spot.low[d]) - before) : own[d];
+                last[d] = spot.high[d] == spot.low[d] ? own[d] : cell(d, spot.high[d]);
             }
-            u64 at = u64(first[D - 1]), along = last[D - 1] - first[D - 1], across = 0;
+            u64 at = u64(first[D - 1]), along = last[D - 1] - first[D - 1], across = 0, home = u64(own[D - 1]);
             if (D == 2) {
                 across = last[0] - first[0];
-                at += u64(first[0]) * stride_;
+                at += u64(first[0]) * stride;
+                home += u64(own[0]) * stride;
             }
-            // No cell twice.
-            if (along + across * stride_ >= cells_.size() || (across && along >= stride_)) {
-                at = across = 0;
-                along = cells_.size() - 1;
-            }
-            size_t own = use_[s][mine] == Base::WIDE ? cells_.size() : home(spot);
-            auto add = [&](u64 number, bool counts) {
-                size_t cell = cells_.home(number);
-                Base::add(visits, cell, mine, s, cell == own, counts);
+            u32 start = u32(starts[s][mine]), who = first_of[s] + u32(mine);
+            const Box& box = boxes[s][mine];
+            // Write a visit down; one that does not count is written over next.
+            auto add = [&](u64 number, u64 own, bool counts) {
+                auto& list = visits[part(number)];
+                list.all[list.n] = {number, s, number == own, start, who, box};
+                list.n += counts;
             };
-            if ((along | across) <= 1) {  // mostly, and without guessing how many they are
-                add(at, true);
-                add(at + along, along);
+            bool stored = use[s][mine] != Base::WIDE;
+            // Mostly few cells, none of them from behind the end, and without guessing how many they are.
+            if ((along | across) <= 1 && along < stride && at < size && at + across * stride + along < size && stored) [[likely]] {
+                add(at, home, true);
+                add(at + along, home, along);
                 if (D == 2) {
-                    add(at + across * stride_, across);
-                    add(at + across * stride_ + along, across & along);
+                    add(at + across * stride, home, across);
+                    add(at + across * stride + along, home, across & along);
                 }
                 continue;
             }
+            // No cell twice.
+            if (along + across * stride >= size || (across && along >= stride)) {
+                at = across = 0;
+                along = size - 1;
+            }
             for (auto& list : visits) list.room((across + 1) * (along + 1) + Base::FEW * (to - i));
-            for (u64 row = 0; row <= across; row++, at += stride_)
-                for (u64 step = 0; step <= along; step++) add(at + step, true);
+            home = stored ? cells_.home(home) : size;
+            for (u64 row = 0; row <= across; row++, at += stride)
+                for (u64 step = 0; step <= along; step++) add(cells_.home(at + step), home, true);
         }
     }
 

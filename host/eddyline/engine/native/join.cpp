@@ -103,7 +103,7 @@ public:
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
         size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
-        if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads > 1 ? 4 * threads * SLICE : SLICE;
+        if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads * SLICE;
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));

@@ -5,6 +5,9 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,9 +19,9 @@ class Pool {
     std::mutex mutex_;
     std::condition_variable wake_, done_;
     const std::function<void(size_t)>* task_ = nullptr;
-    std::atomic<size_t> next_{0};
-    size_t tasks_ = 0, busy_ = 0, round_ = 0;
-    bool stopping_ = false;
+    std::atomic<size_t> next_{0}, busy_{0}, round_{0};
+    std::atomic<bool> stopping_{false};
+    size_t tasks_ = 0;
     std::exception_ptr failure_;
 
     void work() {
@@ -32,23 +35,36 @@ class Pool {
         }
     }
 
-public:
-    explicit Pool(size_t threads) {
-        for (size_t i = 1; i < threads; i++)
-            threads_.emplace_back([this] {
-                std::unique_lock lock(mutex_);
-                for (size_t seen = 0;;) {
-                    wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
-                    if (stopping_) return;
-                    seen = round_;
-                    lock.unlock();
-                    work();
-                    lock.lock();
-                    if (!--busy_) done_.notify_one();
-                }
-            });
+    // Look for a while before going to sleep: a batch is many short tasks, one right behind the other.
+    template <class Ready> static void look(const Ready& ready) {
+        for (int i = 0; i < 2000 && !ready(); i++) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#else
+            std::this_thread::yield();
+#endif
+        }
     }
-    ~Pool() {
+
+    // What a thread does all its life.
+    void wait() {
+        for (size_t seen = 0;;) {
+            auto called = [&] { return stopping_ || round_ != seen; };
+            look(called);
+            {
+                std::unique_lock lock(mutex_);
+                wake_.wait(lock, called);
+                if (stopping_) return;
+                seen = round_;
+            }
+            work();
+            if (--busy_) continue;
+            std::lock_guard guard(mutex_);  // or the one who waits might miss it
+            done_.notify_one();
+        }
+    }
+
+    void stop() {
         {
             std::lock_guard guard(mutex_);
             stopping_ = true;
@@ -56,6 +72,19 @@ public:
         wake_.notify_all();
         for (auto& thread : threads_) thread.join();
     }
+
+public:
+    explicit Pool(size_t threads) {
+        try {
+            for (size_t i = 1; i < threads; i++) threads_.emplace_back([this] { wait(); });
+        } catch (const std::system_error&) {  // those that wait must not be left behind
+            size_t started = size();
+            stop();
+            throw std::runtime_error("this machine has room for " + std::to_string(started) + " of " +
+                                     std::to_string(threads) + " threads: ask for fewer");
+        }
+    }
+    ~Pool() { stop(); }
 
     size_t size() const { return threads_.size() + 1; }
 
@@ -75,8 +104,10 @@ public:
         }
         wake_.notify_all();
         work();
+        auto done = [&] { return !busy_; };
+        look(done);
         std::unique_lock lock(mutex_);
-        done_.wait(lock, [&] { return !busy_; });
+        done_.wait(lock, done);
         if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     }
 };

@@ -52,7 +52,7 @@ public:
         if (!fits) rebuild(places[0], places[1]);
         // Links are compared modulo 2^32: what points far into the past must not come round.
         for (int s : {0, 1})
-            if (sides_[s].count + more[s] - sides_[s].swept > u64(1) << 31) sweep(s);
+            if (sides_[s].count + more[s] - sides_[s].swept > u64(1) << 30) sweep(s);
     }
     // The compiler takes what only fetches for something without effect, and leaves out calls of it.
     [[gnu::always_inline]] void prefetch(K key) const { __builtin_prefetch(&heads_[home(key)], 1); }

@@ -101,33 +101,46 @@ inline u32 from8(const u32* words, u32 start) {
 #endif
 }
 
-// Which of eight keys are at most x, or at least.
-template <bool MOST, class K> inline u32 bounded8(const K* keys, K x) {
-#if defined(__AVX2__)
+// Which of eight keys are `from` or above it by at most `span`.
+template <class K> inline u32 within8(const K* keys, K from, K span) {
+#if defined(__AVX512VL__)
+    if constexpr (sizeof(K) == 4) {
+        __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys));
+        __m256i above = _mm256_sub_epi32(some, _mm256_set1_epi32(int(from)));
+        return _mm256_cmple_epu32_mask(above, _mm256_set1_epi32(int(span)));
+    } else {
+        __m512i above = _mm512_sub_epi64(_mm512_loadu_si512(keys), _mm512_set1_epi64(i64(from)));
+        return _mm512_cmple_epu64_mask(above, _mm512_set1_epi64(i64(span)));
+    }
+#elif defined(__AVX2__)
     auto load = [&](size_t i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i)); };
     if constexpr (sizeof(K) == 4) {
-        __m256i some = load(0), limit = _mm256_set1_epi32(int(x)), larger = _mm256_max_epu32(some, limit);
-        return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(larger, MOST ? limit : some))));
+        __m256i above = _mm256_sub_epi32(load(0), _mm256_set1_epi32(int(from)));
+        __m256i less = _mm256_min_epu32(above, _mm256_set1_epi32(int(span)));
+        return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(above, less))));
     } else {
         const __m256i top = _mm256_set1_epi64x(std::numeric_limits<i64>::min());
-        __m256i limit = _mm256_xor_si256(_mm256_set1_epi64x(i64(x)), top);
+        __m256i limit = _mm256_xor_si256(_mm256_set1_epi64x(i64(span)), top);
         auto beyond = [&](size_t i) {
-            __m256i some = _mm256_xor_si256(load(i), top);
-            __m256i out = MOST ? _mm256_cmpgt_epi64(some, limit) : _mm256_cmpgt_epi64(limit, some);
+            __m256i above = _mm256_sub_epi64(load(i), _mm256_set1_epi64x(i64(from)));
+            __m256i out = _mm256_cmpgt_epi64(_mm256_xor_si256(above, top), limit);
             return u32(_mm256_movemask_pd(_mm256_castsi256_pd(out)));
         };
         return 0xFF ^ (beyond(0) | beyond(4) << 4);
     }
 #else
     u32 hits = 0;
-    for (size_t i = 0; i < LANES; i++) hits |= u32(MOST ? keys[i] <= x : keys[i] >= x) << i;
+    for (size_t i = 0; i < LANES; i++) hits |= u32(K(keys[i] - from) <= span) << i;
     return hits;
 #endif
 }
 
 // Write down those of eight words whose bit is set, and what follows is left to chance.
 inline void compress8(u32* to, const u32* from, u32 bits) {
-#if defined(__AVX2__)
+#if defined(__AVX512VL__)
+    __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_compress_epi32(__mmask8(bits), some));
+#elif defined(__AVX2__)
     static constexpr auto CHOSEN = [] {  // for all bits, the places of those that are set
         std::array<u64, 256> all{};
         for (u64 bits = 0; bits < 256; bits++)
