@@ -11,6 +11,7 @@ from eddyline.device.discovery import open_device
 from eddyline.errors import QueryError
 from eddyline.io.source import ArrowSource, Source
 from eddyline.query import Query
+from eddyline.query.parse import matching
 from eddyline.query.window import Duration, WindowSpec, parse_order, parse_window, rows
 from eddyline.session import BATCH, LateRows, Session
 
@@ -114,23 +115,34 @@ def make_query(
     lateness: Any = None,
     order: str = "none",
     select: str | None = None,
+    any_case: bool = False,
 ) -> Query:
     """Build a query from what people write; see :func:`join`."""
     windows = window if isinstance(window, tuple | list) else (window, window)
     if len(windows) != 2:
         raise QueryError(f"window {window!r} is neither one window nor a pair")
     window_r, window_s = (_window(one) for one in windows)
+    times = (time, time) if isinstance(time, str) else time
+    if times and len(times) == 2:
+        times = (_column(r, times[0]), _column(s, times[1]))
     return Query(
         r,
         s,
         on,
         window_r,
         window_s,
-        time=(time, time) if isinstance(time, str) else time,
+        time=times,
         lateness=None if lateness is None else Duration.of(lateness, "lateness"),
         order=parse_order(order),
         select=select,
+        any_case=any_case,
     )
+
+
+def _column(schema: pa.Schema, name: str) -> str:
+    """Return the column that a name stands for; one that stands for none stays, to be refused."""
+    found = matching(schema.names, name) if isinstance(name, str) else []
+    return found[0] if len(found) == 1 else name
 
 
 def _window(window: Any) -> WindowSpec:

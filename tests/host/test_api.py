@@ -114,6 +114,18 @@ def test_a_star_is_all_columns_as_they_are(star):
         eddyline.join(R, S, "r.x = s.a", select=star)
 
 
+def test_names_may_be_quoted_and_written_in_any_case():
+    """A time column, too; names that differ only in case are two columns to Arrow."""
+    r = pa.table({"Ts": [1, 2], "a b": [1, 2], "v": [7, 8]})
+    s = pa.table({"ts": [1, 2], "K": [2, 1], "V": [5, 6]})
+    joined = eddyline.join(r, s, on='r.`a b` = s."k"', time="TS", window="time:9")
+    assert joined.schema.names == ["Ts", "a b", "v", "ts", "K", "V"]
+    assert sorted(map(tuple, (row.values() for row in rows_of(joined)))) == [
+        (1, 1, 7, 2, 1, 6),
+        (2, 2, 8, 1, 2, 5),
+    ]
+
+
 @pytest.mark.parametrize("five", ["INTERVAL '-5' SECOND", "INTERVAL (-5) SECOND"])
 def test_intervals_may_be_negative(five):
     at = [datetime.datetime(2026, 1, 1, 0, 0, second) for second in (0, 5)]

@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from eddyline.device.lease import lease, leased
+from eddyline.device.lease import lease, leased, release
 from eddyline.errors import DeviceError
 
 
@@ -41,6 +42,24 @@ def test_a_lease_ends_with_its_owner(sleeper):
         os.sched_yield()
     sleeper.wait()
     assert lease(["a"], owner=os.getpid()) == ["a"]
+
+
+def test_a_lease_may_end_before_its_owner(sleeper):
+    assert lease(["a", "b"], owner=os.getpid(), amount=2) == ["a", "b"]
+    release("a", owner=sleeper.pid)  # not theirs
+    assert leased() == {"a": os.getpid(), "b": os.getpid()}
+    release("a", owner=os.getpid())
+    assert lease(["a", "b"], owner=sleeper.pid) == ["a"]
+
+
+def test_who_has_patience_gets_what_another_gives_back(sleeper):
+    assert lease(["a"], owner=sleeper.pid) == ["a"]
+    giver = threading.Timer(0.1, release, ["a"], {"owner": sleeper.pid})
+    giver.start()
+    assert lease(["a"], owner=os.getpid(), patience=60) == ["a"]
+    giver.join()
+    with pytest.raises(DeviceError, match="0 of 1 are free"):
+        lease(["a"], owner=os.getpid(), patience=0.01)
 
 
 def test_nothing_is_leased_when_too_few_are_free():

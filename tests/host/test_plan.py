@@ -1,8 +1,10 @@
 """Plans: immutable, exact in JSON, named by their content."""
 
+import ast
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -46,6 +48,13 @@ def test_another_version_is_refused():
     text = plan(BAND).to_json().replace('"version":1', '"version":99')
     with pytest.raises(ValueError, match="plan version 99 is not 1; lower the query again"):
         Plan.from_json(text)
+
+
+def test_a_band_without_width_is_an_equality():
+    equal = plan("r.x = s.a").predicate
+    assert plan("r.x BETWEEN s.a AND s.a").predicate == equal
+    assert plan("abs(r.x - s.a) <= 0").predicate == equal
+    assert plan("r.x >= s.a AND r.x <= s.b").predicate != equal
 
 
 def test_equal_columns_share_a_word_and_one_sided_conditions_become_flags():
@@ -122,3 +131,27 @@ def test_imports_point_one_way(module, forbidden):
     ).stdout.split()
     assert module in loaded
     assert not set(forbidden) & set(loaded)
+
+
+def test_spark_is_imported_by_its_own_part_alone():
+    """Anywhere in a module, but for what only type checkers read."""
+    host = Path(__file__).parents[2] / "host" / "eddyline"
+    found = {
+        str(path.relative_to(host))
+        for path in host.rglob("*.py")
+        for name in _imported(ast.parse(path.read_text()))
+        if name.split(".")[0] in ("pyspark", "py4j")
+    }
+    assert found
+    assert all(name.startswith("spark/") for name in found), found
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return []
+        case ast.Import():
+            return [one.name for one in node.names]
+        case ast.ImportFrom():
+            return [node.module or ""]
+    return [name for child in ast.iter_child_nodes(node) for name in _imported(child)]

@@ -1,13 +1,14 @@
 """Leases: which process has which device, so that two on one machine never take the same.
 
-A lease is a line in a file of the user's; it ends with the process that it is for, whatever the way
-in which that ends.
+A lease is a line in a file of the user's; it ends at the latest with the process that it is for,
+whatever the way in which that ends.
 """
 
 import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import IO
 from eddyline.build.cache import cache_directory
 from eddyline.errors import DeviceError
 
-__all__ = ["ADDRESSES", "known_addresses", "lease", "leased"]
+__all__ = ["ADDRESSES", "known_addresses", "lease", "leased", "release"]
 
 ADDRESSES = "EDDYLINE_FPGAS"
+AGAIN = 0.05  # seconds from one try to the next
 
 
 def known_addresses() -> list[str]:
@@ -30,29 +32,42 @@ def known_addresses() -> list[str]:
     return [one for one in re.split(r"[\s,]+", os.environ.get(ADDRESSES, "")) if one]
 
 
-def lease(addresses: Sequence[str], *, owner: int, amount: int = 1) -> list[str]:
-    """Lease some devices for as long as a process lives.
+def lease(
+    addresses: Sequence[str], *, owner: int, amount: int = 1, patience: float = 0
+) -> list[str]:
+    """Lease some devices, until they are released or a process ends.
+
+    Where too few are free, it is tried again for ``patience`` seconds.
 
     Raises
     ------
     DeviceError
         If fewer are free.
     """
-    with _leases() as file:
-        held = _alive(file)
-        free = [one for one in dict.fromkeys(addresses) if one not in held]
-        if len(free) < amount:
+    deadline = time.monotonic() + (patience if len({*addresses}) >= amount else 0)
+    while True:
+        with _leases() as file:
+            held = _alive(file)
+            free = [one for one in dict.fromkeys(addresses) if one not in held]
+            if len(free) >= amount:
+                _write(file, held | dict.fromkeys(free[:amount], (owner, _began(owner))))
+                return free[:amount]
+        if time.monotonic() >= deadline:
             used = ", ".join(f"{one} by process {held[one][0]}" for one in addresses if one in held)
             raise DeviceError(
                 f"{amount} devices are asked for and {len(free)} of {len(addresses)} are free"
                 + (f" (in use: {used})" if used else f": name them in {ADDRESSES}")
             )
-        for one in free[:amount]:
-            held[one] = (owner, _began(owner))
-        file.seek(0)
-        file.truncate()
-        json.dump(held, file)
-    return free[:amount]
+        time.sleep(AGAIN)
+
+
+def release(address: str, *, owner: int) -> None:
+    """End a lease of a process that goes on."""
+    with _leases() as file:
+        held = _alive(file)
+        if address in held and held[address][0] == owner:
+            del held[address]
+        _write(file, held)
 
 
 def leased() -> dict[str, int]:
@@ -69,6 +84,12 @@ def _leases() -> Iterator[IO[str]]:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
         file.flush()
+
+
+def _write(file: IO[str], held: dict[str, tuple[int, int]]) -> None:
+    file.seek(0)
+    file.truncate()
+    json.dump(held, file)
 
 
 def _alive(file: IO[str]) -> dict[str, tuple[int, int]]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from eddyline.errors import QueryError
 from eddyline.plan import Order, Plan, Window
-from eddyline.query.parse import parse_predicate
+from eddyline.query.parse import Names, parse_predicate
 from eddyline.query.predicate import Node
 from eddyline.query.select import Output, parse_select
 from eddyline.query.types import ColumnType, column_type
@@ -42,6 +42,8 @@ class Query:
         Result columns, such as ``r.*, s.a``.
     id_bits : int
         Width of the row ids that travel to a device. They wrap around.
+    any_case : bool
+        Whether names that differ only in case are the same, as they are to most of SQL.
     """
 
     r: pa.Schema
@@ -54,10 +56,12 @@ class Query:
     order: Order = field(default_factory=lambda: Order("none"))
     select: str | None = None
     id_bits: int = 32
+    any_case: bool = False
 
     def __post_init__(self) -> None:
         for side, schema in (("r", self.r), ("s", self.s)):
-            twice = {name for name in schema.names if schema.names.count(name) > 1}
+            alike = [self.names.same(name) for name in schema.names]
+            twice = {name for name in alike if alike.count(name) > 1}
             if twice:
                 raise QueryError(f"stream {side} has two columns called {min(twice)!r}")
         if self.lateness and not self.time:
@@ -134,14 +138,19 @@ class Query:
         return Window(spec.kind, spec.count)
 
     @cached_property
+    def names(self) -> Names:
+        """The columns that predicate and selection may name."""
+        return Names(self.r, self.s, any_case=self.any_case)
+
+    @cached_property
     def predicate(self) -> Node:
         """The typed tree of ``on``."""
-        return parse_predicate(self.on, self.r, self.s)
+        return parse_predicate(self.on, self.names)
 
     @cached_property
     def outputs(self) -> list[Output]:
         """The columns of the result."""
-        return parse_select(self.select, self.r, self.s, timed=self.time is not None)
+        return parse_select(self.select, self.names, timed=self.time is not None)
 
     @cached_property
     def lowering(self) -> "Lowering":

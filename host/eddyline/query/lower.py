@@ -279,7 +279,21 @@ def _simplified(kind: type[All] | type[Any_], parts: list[Predicate]) -> Predica
             return deciding
         flat += part.parts if isinstance(part, kind) else [part]
     flat = list(dict.fromkeys(part for part in flat if part != neutral))
+    if kind is All:
+        flat = _with_equalities(flat)
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _with_equalities(parts: list[Predicate]) -> list[Predicate]:
+    """Write ``>=`` and ``<=`` of the same two words as ``=``, which an index serves better."""
+
+    def equal(one: Predicate) -> Predicate:
+        if not isinstance(one, CompareWords) or one.op not in ("ge", "le"):
+            return one
+        mirrored = CompareWords(one.r, "le" if one.op == "ge" else "ge", one.s)
+        return CompareWords(one.r, "eq", one.s) if mirrored in parts else one
+
+    return list(dict.fromkeys(map(equal, parts)))
 
 
 def _index(items: list, item: object) -> int:

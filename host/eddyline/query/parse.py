@@ -9,6 +9,7 @@ from fractions import Fraction
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
 from eddyline.errors import QueryError
@@ -29,7 +30,7 @@ from eddyline.query.predicate import (
 )
 from eddyline.query.types import DAY, NANOSECONDS, column_type
 
-__all__ = ["Names", "parse_predicate", "parse_sql"]
+__all__ = ["Names", "matching", "parse_predicate", "parse_sql"]
 
 COMPARISONS: dict[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
@@ -46,11 +47,27 @@ ACCEPTED = (
 )
 
 
-class Names:
-    """Finds columns of ``r`` and ``s`` by the names people write."""
+class _Sql(DuckDB):
+    """DuckDB's SQL, in which names may also be quoted as Spark does: r.`when`."""
 
-    def __init__(self, r: pa.Schema, s: pa.Schema):
+    class Tokenizer(DuckDB.Tokenizer):
+        IDENTIFIERS = ['"', "`"]
+
+
+class Names:
+    """Finds columns of ``r`` and ``s`` by the names people write.
+
+    Case matters only where names differ in nothing else, and with ``any_case`` not even between the
+    two sides.
+    """
+
+    def __init__(self, r: pa.Schema, s: pa.Schema, *, any_case: bool = False):
         self.schemas = {"r": r, "s": s}
+        self.any_case = any_case
+
+    def same(self, name: str) -> str:
+        """Return what names that count as one have in common."""
+        return name.lower() if self.any_case else name
 
     def find(self, column: exp.Column) -> tuple[str, str]:
         """Return side and column name.
@@ -65,12 +82,11 @@ class Names:
             raise QueryError(f"no stream called {column.table!r} in {column.sql()!r} (r or s)")
         sides = [side] if side else ["r", "s"]
         found = [(one, column.name) for one in sides if column.name in self.schemas[one].names]
-        if not found:  # SQL does not care about case where that is unambiguous
+        if not found or self.any_case:
             found = [
                 (one, name)
                 for one in sides
-                for name in self.schemas[one].names
-                if name.lower() == column.name.lower()
+                for name in matching(self.schemas[one].names, column.name)
             ]
         if len(found) > 1:
             options = " or ".join(f"{one}.{name}" for one, name in found)
@@ -86,12 +102,17 @@ class Names:
         return f"no column {column.sql()!r}{hint} (there are: {', '.join(known) or 'none'})"
 
 
+def matching(names: list[str], name: str) -> list[str]:
+    """Return the column of this name or, if there is none, those that differ only in case."""
+    return [name] if name in names else [one for one in names if one.lower() == name.lower()]
+
+
 def parse_sql(text: str, what: str, *, prefix: str = "") -> exp.Expr:
     """Parse one SQL expression (after ``prefix``), or say where it goes wrong."""
     if not text.strip():
         raise QueryError(f"the {what} is empty")
     try:
-        return sqlglot.parse_one(prefix + text, dialect="duckdb")
+        return sqlglot.parse_one(prefix + text, dialect=_Sql)
     except SqlglotError as error:
         (first, *_) = getattr(error, "errors", None) or [{}]
         near = f" near {first['highlight']!r}" if first.get("highlight") else ""
@@ -104,9 +125,9 @@ def parse_sql(text: str, what: str, *, prefix: str = "") -> exp.Expr:
         ) from None
 
 
-def parse_predicate(text: str, r: pa.Schema, s: pa.Schema) -> Node:
+def parse_predicate(text: str, names: Names) -> Node:
     """Return the typed tree of a predicate over streams ``r`` and ``s``."""
-    return _Binder(Names(r, s)).condition(parse_sql(text, "predicate"))
+    return _Binder(names).condition(parse_sql(text, "predicate"))
 
 
 class _Binder:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.errors import QueryError
@@ -25,12 +24,11 @@ class Output:
     name: str
 
 
-def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -> list[Output]:
+def parse_select(text: str | None, names: Names, *, timed: bool) -> list[Output]:
     """Return the result columns; by default R's, then S's.
 
     Columns of ``*`` that both sides have are told apart as ``r_name`` and ``s_name``.
     """
-    names = Names(r, s)
     outputs: list[Output] = []
     for item in _items(text or "r.*, s.*"):
         alias = item.alias if isinstance(item, exp.Alias) else None
@@ -47,7 +45,9 @@ def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -
             if node.table.lower() not in ("r", "s"):
                 raise QueryError(f"no stream called {node.table!r} in the selection {text!r}")
             outputs += _every(node.table.lower(), names)
-        elif isinstance(node, exp.Column) and node.name == RESULT_TIME and not node.table:
+        elif (
+            isinstance(node, exp.Column) and names.same(node.name) == RESULT_TIME and not node.table
+        ):
             if not timed:
                 raise QueryError(f"{RESULT_TIME} needs a time column: say which with time")
             outputs.append(Output("time", RESULT_TIME, alias or RESULT_TIME))
@@ -60,9 +60,9 @@ def parse_select(text: str | None, r: pa.Schema, s: pa.Schema, *, timed: bool) -
             )
     taken: set[str] = set()
     for output in outputs:
-        if output.name in taken:
+        if names.same(output.name) in taken:
             raise QueryError(f"two result columns are called {output.name!r}: rename one with AS")
-        taken.add(output.name)
+        taken.add(names.same(output.name))
     return outputs
 
 
@@ -76,8 +76,8 @@ def _items(text: str) -> list[exp.Expr]:
 
 
 def _every(side: str, names: Names) -> list[Output]:
-    other = set(names.schemas["s" if side == "r" else "r"].names)
+    other = {names.same(name) for name in names.schemas["s" if side == "r" else "r"].names}
     return [
-        Output(side, name, f"{side}_{name}" if name in other else name)
+        Output(side, name, f"{side}_{name}" if names.same(name) in other else name)
         for name in names.schemas[side].names
     ]
