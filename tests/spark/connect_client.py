@@ -14,13 +14,11 @@ from tests.spark.streams import Rows, finished, pairs, stream  # noqa: E402
 
 
 def main(folder: Path) -> None:
-    spark = SparkSession.builder.remote("local[2]").config(
-        "spark.sql.shuffle.partitions", "2"
-    ).getOrCreate()  # fmt: skip
-    spark.conf.set(
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    )
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.connect.grpc.binding.address": "127.0.0.1",  # the default listens everywhere
+    }
+    spark = SparkSession.builder.remote("local[2]").config(map=settings).getOrCreate()
     r, s = Rows.random(1, 200), Rows.random(2, 200)
     on, ids = "abs(r.x - s.x) <= 2", "r.n AS r, s.n AS s"
     tables = [rows.frame(spark) for rows in (r, s)]

@@ -1,6 +1,8 @@
 """Rows for tests, as tables and as files that a stream reads one by one, and what is expected."""
 
+import json
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +69,14 @@ def finished(frame: DataFrame, out: Path) -> list[tuple]:
 
 def written(spark: SparkSession, out: Path) -> list[tuple]:
     return sorted(tuple(row) for row in spark.read.parquet(str(out / "rows")).collect())
+
+
+def counted(folder: Path) -> Counter[str]:
+    """Return what all worker processes have counted (``spark.eddyline.metrics``)."""
+    found: Counter[str] = Counter()
+    for name in folder.glob("*.json"):
+        found.update(json.loads(name.read_text()))
+    return found
 
 
 def pairs(frame: DataFrame) -> list[tuple]:

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 
 import eddyline
 from eddyline.errors import QueryError
-from eddyline.spark import join_with, stream_join
+from eddyline.spark import stream_join
 from tests.spark.streams import Rows, band, brute, pairs, seconds
 
 IDS = "r.n AS r, s.n AS s"
@@ -40,24 +40,6 @@ def test_spark_changes_nothing(spark, on, options):
     tables = [rows.table().sort_by("t") for rows in (R, S)]
     alone = eddyline.join(*tables, on, select=IDS, **here).read_all()
     assert pairs(joined) == sorted(zip(*alone.to_pydict().values(), strict=True))
-
-
-def test_rows_keep_their_shape(spark):
-    r = spark.sql(
-        "SELECT 1 AS id, array(1, 2) AS a, map('k', 1.5) AS m, "
-        "named_struct('x', 7L, 'y', null) AS s"
-    )
-    s = spark.sql(
-        "SELECT 1 AS id, CAST(1.50 AS DECIMAL(9,2)) AS d, X'00FF' AS b, date'2020-02-02' AS day"
-    )
-    joined = r.transform(join_with(s, "r.id = s.id", window="unbounded"))
-    assert joined.columns == ["r_id", "a", "m", "s", "s_id", "d", "b", "day"]
-    wanted = [*r.schema.fields, *s.schema.fields]
-    assert [one.dataType for one in joined.schema] == [one.dataType for one in wanted]
-    row = joined.collect()[0].asDict(recursive=True)
-    assert row["m"] == {"k": row["m"]["k"]}
-    assert row["s"] == {"x": 7, "y": None}
-    assert bytes(row["b"]) == b"\x00\xff"
 
 
 @pytest.mark.parametrize("empty", ["r", "s", "both"])

@@ -1,12 +1,12 @@
 """Units in a worker's memory are a cache of the state, and only that."""
 
-import json
 from collections import Counter, defaultdict
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from eddyline.spark import cache, stream_join
-from tests.spark.streams import Rows, band, brute, finished, seconds, stream
+from tests.spark.streams import Rows, band, brute, counted, finished, seconds, stream
 
 
 class FakeUnit:
@@ -49,23 +49,80 @@ def test_the_unit_that_was_not_used_for_longest_goes_first(empty):
     assert cache.take(("q", 0), "m") is None
 
 
-def test_workers_keep_units_between_batches(spark, tmp_path):
-    """Counted in real worker processes: the second batch finds the unit of the first."""
-    r, s = Rows.random(1, 200), Rows.random(2, 200)
-    for name, rows in (("r", r), ("s", s)):
-        rows.write(tmp_path / name, 4)
+@pytest.fixture
+def metrics(spark, tmp_path):
+    """Let worker processes count what becomes of units; settings end with the test."""
     spark.conf.set("spark.eddyline.metrics", str(tmp_path / "metrics"))
-    try:
-        joined = stream_join(
-            *(stream(spark, tmp_path / name) for name in "rs"), "abs(r.x - s.x) <= 2",
-            window="time:9s", time="t", select="r.n AS r, s.n AS s",
-        )  # fmt: skip
-    finally:
-        spark.conf.unset("spark.eddyline.metrics")
-    assert finished(joined, tmp_path / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
-    counts = Counter()
-    for name in (tmp_path / "metrics").glob("*.json"):
-        counts.update(json.loads(name.read_text()))
+    yield tmp_path / "metrics"
+    spark.conf.unset("spark.eddyline.metrics")
+    spark.conf.unset("spark.eddyline.cachedUnits")
+
+
+def joined(spark, folder, r, s, on, **options):
+    for name, rows in (("r", r), ("s", s)):
+        rows.write(folder / name, 4)
+    sides = (stream(spark, folder / name) for name in "rs")
+    return stream_join(
+        *sides, on, window="time:9s", time="t", select="r.n AS r, s.n AS s", **options
+    )
+
+
+def test_workers_count_what_becomes_of_units(spark, tmp_path, metrics):
+    """A unit is new once. Which worker has it next is for Spark to say: two may take turns."""
+    r, s = Rows.random(1, 200), Rows.random(2, 200)
+    near = joined(spark, tmp_path, r, s, "abs(r.x - s.x) <= 2")
+    assert finished(near, tmp_path / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
+    counts = counted(metrics)
     assert counts["new"] == 1
-    assert counts["hit"] >= 1
     assert counts["hit"] + counts["lost"] + counts["stale"] >= 3
+
+
+def test_units_that_a_worker_had_no_room_for_are_loaded_again(spark, tmp_path, metrics):
+    """Each of four batches shows rows to all units, and a worker keeps the last one only."""
+    r, s = Rows.random(1, 200), Rows.random(2, 200)
+    spark.conf.set("spark.eddyline.cachedUnits", "1")
+    equal = joined(spark, tmp_path, r, s, "r.x = s.x", units=6)
+    matches = r.x[:, None] == s.x[None, :]
+    assert finished(equal, tmp_path / "out") == brute(r, s, matches, seconds(9, 9))
+    counts = counted(metrics)
+    assert counts["new"] == 6
+    assert counts["evicted"] >= 1
+    assert counts["lost"] >= 1
+    assert counts["stale"] == 0
+
+
+@pytest.mark.slow
+def test_a_unit_that_is_ahead_of_the_state_is_thrown_away(spark, tmp_path, metrics):
+    """Every batch fails when all of it is joined, and is done again from the state before it."""
+    r, s = Rows.random(1, 200), Rows.random(2, 200)
+    equal = joined(spark, tmp_path, r, s, "r.x = s.x", units=6)
+    batches: dict[int, list[tuple]] = {}
+
+    def keep(batch, number):
+        known = number in batches
+        batches[number] = [tuple(row) for row in batch.collect()]
+        if not known:
+            raise RuntimeError("this batch was to fail")
+
+    writer = equal.writeStream.foreachBatch(keep).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(tmp_path / "state"))
+    failures = 0
+    while not ended(writer.start()):
+        failures += 1
+    assert failures == len(batches) >= 4
+    matches = r.x[:, None] == s.x[None, :]
+    assert sorted(pair for each in batches.values() for pair in each) == brute(
+        r, s, matches, seconds(9, 9)
+    )
+    assert counted(metrics)["stale"] >= 1
+
+
+def ended(query) -> bool:
+    """Wait for a query; say whether it has come to its end, or a batch has failed that was to."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        if "was to fail" not in str(error):
+            raise
+        return False
+    return True

@@ -1,8 +1,11 @@
 """Units on a device that another process owns, and what happens when that one is killed."""
 
+import signal
+import time
+
 from eddyline.spark import stream_join
 from tests.host.test_serve import serving
-from tests.spark.streams import Rows, band, brute, finished, pairs, seconds, stream
+from tests.spark.streams import Rows, band, brute, counted, pairs, seconds, stream, written
 
 R, S = Rows.random(5, 60), Rows.random(6, 60)
 QUERY = {"window": "time:5s", "time": "t", "select": "r.n AS r, s.n AS s"}
@@ -18,18 +21,47 @@ def test_tables_meet_on_a_served_device(spark, tmp_path):
         assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(5, 5))
 
 
-def test_another_device_takes_over_when_the_owner_is_killed(spark, tmp_path):
+def arrive(folder, part, *, number):
     for name, rows in (("r", R), ("s", S)):
-        rows.write(tmp_path / name, 2)
+        some = Rows(rows.n[part], rows.t[part], rows.x[part])
+        some.write(folder / name, 1, first=number)
+
+
+def wait_for_a_task(spark):
+    """Wait until a task has been running for a while: as long as the device is stopped, it is."""
+    tracker = spark.sparkContext.statusTracker()
+    seen = 0
+    while seen < 20:
+        time.sleep(0.1)
+        stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+        seen = seen + 1 if any(one and one.numActiveTasks for one in stages) else 0
+
+
+def test_another_device_takes_over_when_the_owner_is_killed(spark, tmp_path):
+    """It is stopped first, so that a task waits for it when it is killed."""
+    metrics = tmp_path / "metrics"
+    arrive(tmp_path, slice(30), number=0)
     spark.conf.set("spark.eddyline.failover", "cpu")
+    spark.conf.set("spark.eddyline.metrics", str(metrics))
     try:
         with serving(tmp_path / "socket") as (process, _):
             joined = stream_join(
                 *(stream(spark, tmp_path / name) for name in "rs"), BAND,
                 device=f"unix:{tmp_path}/socket", **QUERY,
             )  # fmt: skip
+            writer = joined.writeStream.format("parquet").option("path", str(tmp_path / "out/rows"))
+            query = writer.option("checkpointLocation", str(tmp_path / "state")).start()
+            query.processAllAvailable()
+            assert counted(metrics)["failover"] == 0
+            process.send_signal(signal.SIGSTOP)
+            arrive(tmp_path, slice(30, None), number=1)
+            wait_for_a_task(spark)
             process.kill()
             process.wait()
+            query.processAllAvailable()
+            query.stop()
     finally:
         spark.conf.unset("spark.eddyline.failover")
-    assert finished(joined, tmp_path / "out") == brute(R, S, band(R, S, 2), seconds(5, 5))
+        spark.conf.unset("spark.eddyline.metrics")
+    assert written(spark, tmp_path / "out") == brute(R, S, band(R, S, 2), seconds(5, 5))
+    assert counted(metrics)["failover"] >= 1

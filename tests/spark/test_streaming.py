@@ -185,6 +185,34 @@ def test_a_stream_and_a_table(spark, folders, side):
     assert finished(joined, folders / "out") == brute(R, S, band(R, S, 1), (2**62, 2**62))
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"window": "time:1s", "time": "t"}, "meets all of a table.*leave out window and time"),
+        ({"window": ("rows:9", "unbounded")}, "leave out window and"),
+        ({"time": "t", "select": "r.n, result_time"}, "leave out time and"),
+        ({"lateness": "5s"}, "leave out lateness and"),
+        ({"select": "r.n, result_time"}, "have no result_time: select the time column"),
+    ],
+)
+def test_a_stream_and_a_table_have_no_windows(spark, folders, options, says):
+    r, _ = both(spark, folders)
+    with pytest.raises(AnalysisException, match=f"EDDYLINE.STATIC_TIME.*{says}"):
+        stream_join(r, S.frame(spark), "r.x = s.x", **options)
+
+
+def test_a_table_that_is_too_large_to_be_sent(spark, folders):
+    r, _ = both(spark, folders)
+    spark.conf.set("spark.eddyline.staticBytes", "1000")
+    try:
+        with pytest.raises(AnalysisException, match="EDDYLINE.STATIC_SIZE.*more than the 1000"):
+            stream_join(r, S.frame(spark), "r.x = s.x", select=IDS)
+        spark.conf.set("spark.eddyline.staticBytes", "100000")
+        assert stream_join(r, S.frame(spark), "r.x = s.x", select=IDS).columns == ["r", "s"]
+    finally:
+        spark.conf.unset("spark.eddyline.staticBytes")
+
+
 def test_results_can_be_joined_again(spark, folders):
     third = Rows.random(7, 150)
     third.write(folders / "u", 2)

@@ -21,8 +21,6 @@ ROWS, FILES, MILLISECONDS = 1200, 3, 60_000
 
 
 def spark_tour(folder: Path) -> int:
-    from pyspark.sql import functions as F
-
     from eddyline.spark import session, stream_join
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -43,7 +41,7 @@ def spark_tour(folder: Path) -> int:
             for name in names.values()
         )
         print("Spark, asked to join two streams on a band itself:")
-        own = r.alias("r").join(s.alias("s"), F.expr(BAND))
+        own = r.alias("r").join(s.alias("s")).where(BAND)
         spark.sparkContext.setLogLevel("OFF")  # or the refusal comes with a page of Java
         try:
             query = own.writeStream.format("noop").option("checkpointLocation", str(folder / "own"))

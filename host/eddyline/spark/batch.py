@@ -12,7 +12,7 @@ from eddyline.biclique.tables import OrderedRows, joined_tables
 from eddyline.results import result_schema
 from eddyline.rowstore import concatenated, empty, integers
 from eddyline.spark.files import RowGroups
-from eddyline.spark.leases import resolved
+from eddyline.spark.leases import held
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent, readable, routed
 from eddyline.spark.rowhash import row_hashes
@@ -29,9 +29,9 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     files = {side: readable(frame, request, side) for side, frame in frames.items()}
 
     def joined(sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
-        device = resolved(request.device)
-        for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
-            yield conformed(rows, schema)
+        with held(request.device) as device:
+            for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
+                yield conformed(rows, schema)
 
     def join_files(started: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in started:

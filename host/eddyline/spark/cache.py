@@ -11,7 +11,7 @@ import os
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 
-from eddyline.biclique.unit import Unit
+from eddyline.spark.leases import HeldUnit
 
 __all__ = ["counts", "give_back", "report", "take"]
 
@@ -19,10 +19,10 @@ Key = tuple[str, int]
 
 # By query: what became of its units here.
 counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-_units: OrderedDict[Key, tuple[str, Unit]] = OrderedDict()
+_units: OrderedDict[Key, tuple[str, HeldUnit]] = OrderedDict()
 
 
-def take(key: Key, mark: str | None) -> Unit | None:
+def take(key: Key, mark: str | None) -> HeldUnit | None:
     """Return the unit if it is here and not behind or ahead of the state. Then it is yours.
 
     ``mark`` is the one in the state, None if there is no state yet.
@@ -39,7 +39,7 @@ def take(key: Key, mark: str | None) -> Unit | None:
     return None
 
 
-def give_back(key: Key, mark: str, unit: Unit, *, most: int) -> None:
+def give_back(key: Key, mark: str, unit: HeldUnit, *, most: int) -> None:
     """Keep a unit whose state was written with this mark."""
     _units[key] = (mark, unit)
     while len(_units) > most:

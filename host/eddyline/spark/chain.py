@@ -57,8 +57,17 @@ class Chain:
         return sum(one.bytes for one in self._chunks)
 
     def add(self, rows: pa.RecordBatch, times: np.ndarray) -> None:
+        """Add rows to the newest chunk, or to new ones, none of them much too large.
+
+        On its way to the state a chunk is copied many times, which is fast where it fits a cache.
+        """
         if not rows.num_rows:
             return
+        each = max(1, self._most * rows.num_rows // max(rows.nbytes, 1))
+        for begin in range(0, rows.num_rows, each):
+            self._add(rows.slice(begin, each), times[begin : begin + each])
+
+    def _add(self, rows: pa.RecordBatch, times: np.ndarray) -> None:
         payload = pack(rows)
         low, high = int(times.min()), int(times.max())
         last = self._chunks[-1] if self._chunks else None

@@ -25,7 +25,7 @@ from eddyline.spark.chain import Chain
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.request import Request
 from eddyline.spark.router import column
-from eddyline.spark.schemas import arrow_schema, conformed
+from eddyline.spark.schemas import arrow_schema, conformed, mapped
 from eddyline.spark.timers import come_back
 
 __all__ = ["deduplicated", "select_with_time", "window_of"]
@@ -92,7 +92,7 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
         )
     rule = _Rule(request, schema, tuple(compared), by_time=not untimed)
     bucket = F.pmod(F.xxhash64(*map(column, compared)), F.lit(request.routing.units))
-    packed = results.withColumn(BUCKET, bucket.cast("int")).mapInArrow(rule.packer(), PACKED)
+    packed = mapped(results.withColumn(BUCKET, bucket.cast("int")), rule.packer(), PACKED)
     buckets = packed.groupBy("bucket")
     if not results.isStreaming:
         return buckets.applyInArrow(rule.chooser(), results.schema).drop(TIME)

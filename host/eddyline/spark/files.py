@@ -7,19 +7,16 @@ plan with that of reading its files, so whatever else a frame does keeps it on t
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from eddyline.spark import settings
+from eddyline.spark.parquet import local_path, may_read, opened, unfit
 from eddyline.spark.schemas import column
 
-__all__ = ["RowGroups", "row_groups"]
+__all__ = ["RowGroups", "looked_at", "row_groups"]
 
 PARTITION = 1 << 24  # bytes, before compression, that a task reads
-CORRECTED = "CORRECTED"
 UNFIT = -1
 
 
@@ -50,7 +47,7 @@ class RowGroups:
         """Yield the rows of some groups, one group after the other."""
         for number in numbers:
             path, group, _ = self.groups[number]
-            with pq.ParquetFile(path, memory_map=True) as file:
+            with opened(path) as file:
                 table = file.read_row_group(group, columns=names, use_threads=False)
                 yield from table.combine_chunks().to_batches()
 
@@ -58,26 +55,34 @@ class RowGroups:
 def row_groups(frame: DataFrame, wanted: pa.Schema) -> RowGroups | None:
     """Return where workers find the rows of a frame, or None if Spark has to make them."""
     spark = frame.sparkSession
-    rebase = spark.conf.get("spark.sql.parquet.datetimeRebaseModeInRead", CORRECTED)
-    if settings.text(spark, "readFiles", "true") != "true" or rebase != CORRECTED:
+    if not may_read(spark, wanted) or not (paths := _plain_files(frame)):
         return None
-    if any(pa.types.is_nested(one.type) for one in wanted) or not (paths := _plain_files(frame)):
-        return None
+    found = looked_at(spark, paths, wanted)
+    return None if found is None else RowGroups(found)
+
+
+def looked_at(
+    spark: SparkSession, paths: list[str], wanted: pa.Schema
+) -> list[tuple[str, int, int]] | None:
+    """Return the row groups of some files, or None if a file is not one for us.
+
+    A worker looks at them: the driver, or its client, may not have them.
+    """
     found = (
         spark.range(len(paths), numPartitions=1)
-        .mapInArrow(_looked_at(paths, wanted), "file long, number long, bytes long")
+        .mapInArrow(_look(paths, wanted), "file long, number long, bytes long")
         .collect()
     )
     if any(size == UNFIT for _, _, size in found):
         return None
-    return RowGroups([(paths[file], number, size) for file, number, size in found])
+    return [(paths[file], number, size) for file, number, size in found]
 
 
 def _plain_files(frame: DataFrame) -> list[str]:
     """Return the files of a frame that is all of their rows, or nothing."""
     level = frame.storageLevel
     files = [] if level.useMemory or level.useDisk else sorted(frame.inputFiles())
-    paths = [unquote(urlsplit(one).path) for one in files]
+    paths = [local_path(one) for one in files]
     if not files or not all(one.startswith("file:/") for one in files):
         return []
     plain = any(frame.sameSemantics(one) for one in _reads(frame, paths))
@@ -103,7 +108,7 @@ def _reads(frame: DataFrame, paths: list[str]) -> Iterator[DataFrame]:
             yield spark.read.schema(schema).parquet(*way).select(*columns)
 
 
-def _looked_at(
+def _look(
     paths: list[str], wanted: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def look(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,22 +126,10 @@ def _looked_at(
 def _sizes(path: str, wanted: pa.Schema) -> list[int]:
     """Return the sizes of a file's row groups, or a sign that it is not one for us."""
     try:
-        metadata = pq.read_metadata(path)
+        with opened(path) as file:
+            if unfit(file, wanted):
+                return [UNFIT]
+            groups = [file.metadata.row_group(one) for one in range(file.num_row_groups)]
+            return [one.total_byte_size for one in groups]
     except (OSError, pa.ArrowException):  # not here, encrypted, or broken: Spark knows better
         return [UNFIT]
-    if not _fits(metadata, wanted):
-        return [UNFIT]
-    return [metadata.row_group(one).total_byte_size for one in range(metadata.num_row_groups)]
-
-
-def _fits(metadata: pq.FileMetaData, wanted: pa.Schema) -> bool:
-    """Say whether Arrow reads the columns of a file as Spark does."""
-    notes = metadata.metadata or {}
-    old = notes.get(b"org.apache.spark.version", b"4")[:1] in b"12"
-    if old or any(name.startswith(b"org.apache.spark.legacy") for name in notes):
-        return False  # days of another calendar
-    schema = metadata.schema.to_arrow_schema()
-    return all(
-        schema.names.count(one.name) == 1 and schema.field(one.name).type == one.type
-        for one in wanted
-    )

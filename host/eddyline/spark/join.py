@@ -15,10 +15,11 @@ from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.joiner import JOINED, Joiner
 from eddyline.spark.late import late_results, marked, require_lateness, with_mark, without_late
 from eddyline.spark.request import Request, make_request, with_lateness
-from eddyline.spark.router import routed
+from eddyline.spark.router import routed_stream
 from eddyline.spark.scaling import WATCHED, Scaling, require_scalable, watched
 from eddyline.spark.schemas import PASSED, WATERMARK, conformed, spark_schema
-from eddyline.spark.static import joined_static
+from eddyline.spark.session import keep_state_in_rocksdb
+from eddyline.spark.static import joined_static, require_timeless
 
 __all__ = ["join_with", "stream_join"]
 
@@ -52,7 +53,7 @@ def stream_join(
     window : window, or a pair of them
         ``"time:10s"``, ``"rows:1000"`` or ``"unbounded"``, or what :func:`eddyline.time` and its
         like return. A pair is the window of ``r`` and that of ``s``. By default tables have
-        unbounded ones; streams have no default.
+        unbounded ones; two streams have no default. A stream and a table have no window.
     time : str, or a pair of them
         Time column.
     lateness : duration, optional
@@ -102,8 +103,7 @@ def stream_join(
     r, s = with_lateness(r, time, "r", lateness), with_lateness(s, time, "s", lateness)
     streaming = r.isStreaming and s.isStreaming
     if r.isStreaming != s.isStreaming:
-        # A table has no times: all of it was there before the stream.
-        window, time = "unbounded", None
+        require_timeless(r, s, window=window, time=time, lateness=lateness, select=select)
     if window is None:
         if streaming:
             raise StreamJoinError(
@@ -132,6 +132,8 @@ def stream_join(
         kinds = (request.query.window_r.kind, request.query.window_s.kind)
         scaling.keeps_all = "unbounded" in kinds
         request = replace(request, watched=True)
+    if streaming or (distinct and (r.isStreaming or s.isStreaming)):
+        keep_state_in_rocksdb(spark)
     joined = _joined(r, s, request, scaling)
     return deduplicated(joined, request) if distinct else joined
 
@@ -142,7 +144,7 @@ def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | Non
     if not r.isStreaming:
         joined = joined_batch(r, s, request)
         return without_late(joined, request.late) if request.late else joined
-    sent = routed(r, request, "r").union(routed(s, request, "s"))
+    sent = routed_stream(r, request, "r").union(routed_stream(s, request, "s"))
     mode = "EventTime" if request.timed else "None"
     units_ = sent.groupBy("unit")
     told = f"{JOINED}, {WATCHED}" if scaling else JOINED

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eddyline.biclique.envelope import opened, pack
-from eddyline.biclique.unit import Sent, Unit
+from eddyline.biclique.unit import Sent
 from eddyline.clock import EARLIEST
 from eddyline.errors import DeviceError
+from eddyline.rowstore import concatenated
 from eddyline.spark import cache
 from eddyline.spark.chain import Chain
+from eddyline.spark.leases import HeldUnit
+from eddyline.spark.parquet import read_rows
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
 from eddyline.spark.timers import come_back
@@ -102,11 +106,19 @@ class Joiner(StatefulProcessor):
         payloads: dict[tuple[str, bool], list[bytes]] = {
             (side, stores): [] for side in SIDES for stores in (True, False)
         }
+        files: dict[str, list[str]] = {side: [] for side in SIDES}
         for row in rows:
-            payloads[row.side, row.stores].append(bytes(row.payload))
+            if row.file is None:
+                payloads[row.side, row.stores].append(bytes(row.payload))
+            else:
+                files[row.side].append(row.file)
         arrived, late = {}, {}
         for side in SIDES:
             sent, stores = opened(payloads, side, self._schemas[side])
+            if files[side]:
+                read = [one for name in files[side] for one in read_rows(name, sent.schema)]
+                sent = concatenated([sent, *read] if sent.num_rows else read)
+                stores = np.ones(sent.num_rows, bool)
             fresh = self._in_time(side, sent, watermark)
             if not fresh.all():
                 own = stores & ~fresh
@@ -140,6 +152,9 @@ class Joiner(StatefulProcessor):
     def _join(self, key: Any, arrived: dict[str, Sent], watermark: int, late: int) -> Iterator[Row]:
         request = self._request
         place = (request.token, int(key[0]))
+        context = TaskContext.get()
+        if context and context.attemptNumber():
+            cache.counts[request.token]["retry"] += 1
         unit, results = self._met(place, arrived)
         for batch in results:
             yield self._row(pack(batch))
@@ -151,7 +166,10 @@ class Joiner(StatefulProcessor):
         unit.forget(watermark)
         mark = uuid.uuid4().hex
         self._write(mark, late)
-        cache.give_back(place, mark, unit, most=request.cached_units)
+        if unit.lasting:
+            cache.give_back(place, mark, unit, most=request.cached_units)
+        else:
+            unit.close()
         if request.metrics:
             cache.report(request.metrics, request.token)
         yield from self._told(key)
@@ -169,7 +187,7 @@ class Joiner(StatefulProcessor):
 
     def _met(
         self, place: tuple[str, int], arrived: dict[str, Sent]
-    ) -> tuple[Unit, Iterable[pa.RecordBatch]]:
+    ) -> tuple[HeldUnit, Iterable[pa.RecordBatch]]:
         """Let rows meet in the unit, or in one on another device if its own fails."""
         request = self._request
         unit = None
@@ -187,7 +205,7 @@ class Joiner(StatefulProcessor):
         unit = self._loaded(request.failover)
         return unit, unit.join(arrived["r"], arrived["s"])
 
-    def _loaded(self, device: str | None = None) -> Unit:
+    def _loaded(self, device: str | None = None) -> HeldUnit:
         """Return a unit with the rows that the state holds."""
         unit = self._request.unit(device)
         unit.load(*(self._stored[side].read() for side in SIDES))

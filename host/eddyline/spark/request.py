@@ -10,15 +10,15 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from eddyline.api import make_query
 from eddyline.biclique.routing import Routing, equalities, make_routing
-from eddyline.biclique.unit import Unit
 from eddyline.device.lease import known_addresses
 from eddyline.plan import Window
 from eddyline.query import Query
+from eddyline.query.parse import matching
 from eddyline.query.window import Duration
 from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
-from eddyline.spark.leases import FPGA, resolved
+from eddyline.spark.leases import FPGA, HeldUnit
 from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
 
 __all__ = ["Request", "make_request"]
@@ -60,9 +60,9 @@ class Request:
         """Whether results come when the watermark has passed them."""
         return self.sequenced or self.distinct is not None
 
-    def unit(self, device: str | None = None) -> Unit:
+    def unit(self, device: str | None = None) -> HeldUnit:
         shares = 2 if self.static else self.routing.shares
-        return Unit(self.query, resolved(device or self.device), units=shares)
+        return HeldUnit(self.query, device or self.device, units=shares)
 
 
 def make_request(
@@ -85,7 +85,7 @@ def make_request(
     with in_sparks_style("QUERY"):
         query = make_query(
             arrow_schema(r), arrow_schema(s), on, window=window, time=time,
-            order=order, select=select,
+            order=order, select=select, any_case=not settings.cased(spark),
         )  # fmt: skip
         require_carried(query)
     if query.order.kind != "none":
@@ -138,8 +138,10 @@ def with_lateness(
     """Give a stream the watermark that ``lateness`` asks for."""
     if lateness is None or time is None or not frame.isStreaming:
         return frame
-    column = time if isinstance(time, str) else time[side == "s"]
-    if column in frame.columns and watermark_of(frame, column) is None:
+    name = time if isinstance(time, str) else time[side == "s"]
+    found = matching(frame.columns, name) if isinstance(name, str) else []
+    column = found[0] if len(found) == 1 else ""
+    if column and watermark_of(frame, column) is None:
         with in_sparks_style("LATENESS"):
             allowed = Duration.of(lateness, "lateness")
         if allowed.ticks:

@@ -1,4 +1,7 @@
-"""Rows to envelopes: which unit stores them, and which are shown them."""
+"""Rows to envelopes: which unit stores them, and which are shown them.
+
+An envelope holds rows, or the name of a file whose rows are meant.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -14,19 +17,21 @@ from eddyline.biclique.unit import sent_columns
 from eddyline.query.types import numbers
 from eddyline.rowstore import concatenated
 from eddyline.spark.files import RowGroups, row_groups
+from eddyline.spark.filestreams import FILE, file_names, is_plain_stream, reader
 from eddyline.spark.request import Request
 from eddyline.spark.rowhash import hashable, row_hashes
-from eddyline.spark.schemas import column, conformed
+from eddyline.spark.schemas import column, conformed, mapped
 
-__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "readable", "routed"]
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "readable", "routed", "routed_stream"]
 
-ENVELOPE = "unit int, side string, stores boolean, payload binary"
+ENVELOPE = f"unit int, side string, stores boolean, payload binary, {FILE} string"
 ENVELOPE_ARROW = pa.schema(
     [
         ("unit", pa.int32()),
         ("side", pa.string()),
         ("stores", pa.bool_()),
         ("payload", pa.binary()),
+        (FILE, pa.string()),
     ]
 )
 SPREAD = "eddyline_spread"
@@ -47,7 +52,7 @@ def columns_sent(request: Request, side: str) -> pa.Schema:
 def readable(frame: DataFrame, request: Request, side: str) -> RowGroups | None:
     """Return where workers find the rows of a side by themselves, or None if they cannot."""
     needed = _needed(request, side)
-    if frame.isStreaming or (_hashed(request, side) and not hashable(needed)):
+    if _hashed(request, side) and not hashable(needed):
         return None
     return row_groups(frame, needed)
 
@@ -66,7 +71,24 @@ def routed(
             column(name) for name in needed.names if not _unhashable(frame.schema[name].dataType)
         ]
         sent = sent.withColumn(SPREAD, F.xxhash64(*hashed) if hashed else F.lit(0))
-    return sent.mapInArrow(_packer(request, side), ENVELOPE)
+    return mapped(sent, _packer(request, side), ENVELOPE)
+
+
+def routed_stream(frame: DataFrame, request: Request, side: str) -> DataFrame:
+    """Return the rows of a stream as envelopes, or the names of its files if that is enough."""
+    needed = _needed(request, side)
+    hashed = _hashed(request, side)
+    # What waits for its turn has its hash beside it, so it is made where all rows pass.
+    if request.sequenced or (hashed and not hashable(needed)) or not is_plain_stream(frame, needed):
+        return routed(frame, request, side)
+    names = file_names(frame)
+    if request.routing.units > 1 or request.routing.draining:
+        return names.mapInArrow(_packer(request, side, reader(needed)), ENVELOPE)
+    # The only unit reads what it stores, and nothing is packed.
+    return names.select(
+        F.lit(0).alias("unit"), F.lit(side).alias("side"), F.lit(True).alias("stores"),
+        F.lit(None).cast("binary").alias("payload"), FILE,
+    )  # fmt: skip
 
 
 def _hashed(request: Request, side: str) -> bool:
@@ -102,7 +124,7 @@ def _envelopes(
     for home, mine, units in router.ways(rows, spread):
         payload = pack(rows if len(mine) == rows.num_rows else rows.take(pa.array(mine)))
         for unit in units:  # one by one, since copies of a payload may be too much for a batch
-            row = (unit, router.side, router.routing.stores(home, unit), payload)
+            row = (unit, router.side, router.routing.stores(home, unit), payload, None)
             arrays = [pa.array([v], one.type) for v, one in zip(row, ENVELOPE_ARROW, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
 

@@ -1,5 +1,7 @@
 """Spark's schemas and Arrow's."""
 
+from collections.abc import Callable, Iterable, Iterator
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +14,7 @@ __all__ = [
     "arrow_schema",
     "column",
     "conformed",
+    "mapped",
     "spark_schema",
     "watermark_of",
 ]
@@ -39,6 +42,22 @@ def watermark_of(frame: DataFrame, column: str) -> int | None:
 def column(name: str) -> "F.Column":
     """Return a column by its name, whatever characters that has."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def mapped(
+    frame: DataFrame,
+    function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """Return ``frame.mapInArrow(…)``, which itself cannot take names with dots and backticks."""
+    names = frame.columns
+    if not any({".", "`"} & set(name) for name in names):
+        return frame.mapInArrow(function, schema)
+
+    def named(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*(f"c{place}" for place in range(len(names)))).mapInArrow(named, schema)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

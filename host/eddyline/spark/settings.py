@@ -7,7 +7,7 @@ from eddyline.spark.errors import StreamJoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["number", "text"]
+__all__ = ["cased", "number", "text"]
 
 PREFIX = "spark.eddyline."
 
@@ -22,3 +22,8 @@ def number(spark: "SparkSession", name: str, default: int) -> int:
     if not value.isdecimal() or int(value) < 1:
         raise StreamJoinError("SETTING", f"{PREFIX}{name} is {value!r}: write a number from 1 up")
     return int(value)
+
+
+def cased(spark: "SparkSession") -> bool:
+    """Say whether names of columns that differ only in case are different ones to Spark."""
+    return spark.conf.get("spark.sql.caseSensitive", "false") == "true"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,16 +10,43 @@ from pyspark.sql import DataFrame
 
 from eddyline.biclique.envelope import pack, unpack_all
 from eddyline.biclique.unit import Sent, sent_columns
+from eddyline.query.parse import Names
+from eddyline.query.select import RESULT_TIME, parse_select
 from eddyline.results import result_schema
 from eddyline.rowstore import empty
 from eddyline.spark import settings
-from eddyline.spark.errors import StreamJoinError
+from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.request import Request
-from eddyline.spark.schemas import column, conformed, spark_schema
+from eddyline.spark.schemas import arrow_schema, column, conformed, mapped, spark_schema
 
-__all__ = ["joined_static"]
+__all__ = ["joined_static", "require_timeless"]
 
 MOST = 1 << 28
+
+
+def require_timeless(
+    r: DataFrame, s: DataFrame, *, window: Any, time: Any, lateness: Any, select: str | None
+) -> None:
+    """Refuse what only rows that come and go can have: a table is all there before the stream."""
+    windows = window if isinstance(window, tuple | list) else (window,)
+    bounded = any(str(one) not in ("None", "unbounded") for one in windows)
+    given = {"window": bounded, "time": time is not None, "lateness": lateness is not None}
+    asked = [name for name, is_given in given.items() if is_given]
+    if asked:
+        raise StreamJoinError(
+            "STATIC_TIME",
+            "a row of a stream meets all of a table, whenever it comes: leave out "
+            f"{' and '.join(asked)} and compare times in the predicate, or read the table as a "
+            "stream",
+        )
+    with in_sparks_style("QUERY"):
+        names = Names(arrow_schema(r), arrow_schema(s), any_case=not settings.cased(r.sparkSession))
+        outputs = parse_select(select, names, timed=True)
+    if any(one.side == "time" for one in outputs):
+        raise StreamJoinError(
+            "STATIC_TIME",
+            f"a stream and a table have no {RESULT_TIME}: select the time column of the stream",
+        )
 
 
 def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
@@ -43,7 +71,7 @@ def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     meets = _Meets(request, side, pack(rows[0] if rows else empty(held.schema)))
     needed = [column(name) for name in sent_columns(request.query, side)]
     schema = spark_schema(result_schema(request.query))
-    return stream.select(*needed).mapInArrow(meets.function(), schema)
+    return mapped(stream.select(*needed), meets.function(), schema)
 
 
 class _Meets:

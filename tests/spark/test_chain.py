@@ -1,0 +1,47 @@
+"""Stored rows in chunks of a state, which here is a dictionary."""
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.plan import Window
+from eddyline.spark.chain import Chain
+
+SCHEMA = pa.schema([("x", pa.int64())])
+
+
+class State(dict):
+    updateValue = dict.__setitem__
+    getValue = dict.__getitem__
+    removeKey = dict.__delitem__
+
+
+def rows(numbers):
+    return pa.record_batch([pa.array(numbers, pa.int64())], schema=SCHEMA)
+
+
+def test_rows_come_back_in_their_order_from_small_chunks():
+    state = State()
+    chain = Chain(state, SCHEMA, chunk_bytes=4096)
+    for begin, end in ((0, 10), (10, 5000), (5000, 5003)):
+        numbers = np.arange(begin, end)
+        chain.add(rows(numbers), numbers)
+    assert chain.read()["x"].to_pylist() == list(range(5003))
+    assert len(state) >= 10  # 40 kB of numbers
+    assert max(len(payload) for (payload,) in state.values()) < 3 * 4096
+    again = Chain(state, SCHEMA, chunk_bytes=4096)
+    again.open(chain.directory)
+    assert again.rows == 5003
+    assert again.read().equals(chain.read())
+
+
+def test_chunks_that_nobody_can_match_are_dropped_one_by_one():
+    state = State()
+    chain = Chain(state, SCHEMA, chunk_bytes=4096)
+    numbers = np.arange(5000)
+    chain.add(rows(numbers), numbers)
+    before = len(state)
+    chain.drop(Window("time", 1000), 3500)
+    left = chain.read()["x"].to_pylist()
+    assert left == list(range(left[0], 5000))
+    assert 2500 - 512 < left[0] <= 2500
+    assert len(state) < before
