@@ -6,7 +6,10 @@ import sys
 BENCHMARKS = [
     "nested_loop",
     "engines",
+    "start",
     "spark",
+    "spark_plain",
+    "spark_streams",
     "biclique",
     "gate",
     "encode",

@@ -10,10 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from eddyline.biclique.meeting import Pairs
-from eddyline.biclique.unit import Unit
 from eddyline.device import Tuples
 from eddyline.engine.part import Stores
 from eddyline.spark import join
+from eddyline.spark.leases import HeldUnit
 from eddyline.spark.request import Request, make_request
 
 __all__ = ["stream_join_on_nothing"]
@@ -33,7 +33,7 @@ class _Nothing:
 
 
 class _Request(Request):
-    def unit(self, device: str | None = None) -> Unit:
+    def unit(self, device: str | None = None) -> HeldUnit:
         unit = super().unit(device)
         unit._meeting.close()
         unit._meeting = _Nothing()

@@ -2,9 +2,11 @@
 
 What counts is processor time, from the words of a batch of 64K tuples to pairs of row numbers; the
 peers begin and end with Arrow tables (docs/engines-peers.md), as ``eddyline.join`` does. Medians of
-three runs. Spark has the smaller stream, since it needs minutes for the larger one.
+three runs, with the spread of their processor time. Spark has the shorter stream, since it needs
+minutes for the longer one, and so has the band with 64 partners, whose pairs fill the memory.
 """
 
+import os
 from collections.abc import Iterator
 
 from bench.peers.duckdb_peer import DuckDB
@@ -21,13 +23,15 @@ ROWS = 1 << 21
 
 
 def measure() -> Iterator[str]:
+    load = os.getloadavg()[0]
+    yield f"{len(os.sched_getaffinity(0))} cores, wanted by {load:.1f} processes of late"
     nested = Numpy(comparisons=1 << 27)
     usual: list[Participant] = [DuckDB(), Polars(), Whole()]
     yield from compared(band(2 * ROWS, LARGE), [*usual, Ranges(), nested])
-    yield from compared(band(ROWS // 4, LARGE // 4, selectivity=64), [*usual, Ranges()])
-    yield from compared(band(ROWS // 4, LARGE // 4), [Spark()])
+    yield from compared(band(3 * ROWS // 4, LARGE, selectivity=64), [*usual, Ranges()])
+    yield from compared(band(ROWS, LARGE), [Spark()])
     for window in (SMALL, LARGE):
-        yield from compared(band_2d(ROWS, window), usual)
+        yield from compared(band_2d(2 * ROWS, window), usual)
         yield from compared(equality(2 * ROWS, window), usual)
     work = band(2 * ROWS, LARGE)
     for batch in (1 << 10, 1 << 13, 1 << 16):
@@ -45,14 +49,15 @@ def compared(work: Workload, peers: list[Participant]) -> Iterator[str]:
     yield (
         f"{work.name}, {work.rows:,} rows a side: {work.tuples / result.cpu_seconds / 1e6:.2f} M "
         f"tuples per CPU-second, {result.pairs / result.cpu_seconds / 1e6:.0f} M pairs "
-        f"({ours.plan(work)})"
+        f"({ours.plan(work)}, spread {result.spread:.0%})"
     )
     for peer in peers:
         other = measured(peer, work)
         about = "about " if other.extrapolated else ""
         yield (
             f"  {about}{other.cpu_seconds / result.cpu_seconds:.3g} x {peer.name}, on the wall "
-            f"{other.wall_seconds / result.wall_seconds:.3g} x ({peer.plan(work)})"
+            f"{other.wall_seconds / result.wall_seconds:.3g} x "
+            f"({peer.plan(work)}, spread {other.spread:.0%})"
         )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -46,12 +47,14 @@ class Measurement:
     """One join: processor time with that of child processes, time on the wall, result size.
 
     With ``extrapolated``, all three are those of the whole join, worked out from a part of it.
+    ``spread`` is the processor time from the least to the most of all runs, in parts of the median.
     """
 
     cpu_seconds: float
     wall_seconds: float
     pairs: int
     extrapolated: bool = False
+    spread: float = 0.0
 
 
 def measure(participant: Participant, work: Workload, repeats: int = 3) -> Measurement:
@@ -70,6 +73,7 @@ def measure(participant: Participant, work: Workload, repeats: int = 3) -> Measu
         statistics.median(wall) / job.share,
         round(pairs / job.share),
         extrapolated=job.share < 1,
+        spread=(max(cpu) - min(cpu)) / statistics.median(cpu),
     )
 
 
@@ -83,10 +87,16 @@ def processor_seconds() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime + running
 
 
+# Ticks of processes whose parents do not wait for them, by id and start. Nobody else has these when
+# such a process has ended, as workers of Spark do that have been idle for a minute.
+_not_awaited: dict[tuple[int, int], int] = {}
+
+
 def _running_ticks() -> int:
     """Return the ticks of all offspring that runs, and of what it has seen end."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
+    starts: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The second field, the command's name, is in brackets and may contain spaces.
@@ -96,9 +106,25 @@ def _running_ticks() -> int:
         pid = int(stat.parent.name)
         children.setdefault(int(fields[1]), []).append(pid)
         ticks[pid] = sum(map(int, fields[11:15]))
+        starts[pid] = int(fields[19])
     total, waiting = 0, [os.getpid()]
     while waiting:
-        for child in children.get(waiting.pop(), []):
-            total += ticks[child]
+        parent = waiting.pop()
+        waits = _waits(parent)
+        for child in children.get(parent, []):
             waiting.append(child)
-    return total
+            if waits:
+                total += ticks[child]
+            else:
+                _not_awaited[child, starts[child]] = ticks[child]
+    return total + sum(_not_awaited.values())
+
+
+def _waits(pid: int) -> bool:
+    """Say whether a process is told when its children end, and so adds their ticks to its own."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    return not ignored >> (signal.SIGCHLD - 1) & 1

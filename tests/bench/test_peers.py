@@ -1,7 +1,10 @@
 """Every peer finds the pairs of the definition, in its own way."""
 
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +150,38 @@ def test_measure() -> None:
     assert part.extrapolated
     assert 0.5 < part.pairs / whole.pairs < 2
     assert processor_seconds() > 0
+
+
+WORKER = """
+import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if not os.fork():
+    while time.process_time() < 0.5:
+        pass
+    print("worked", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+try:
+    os.wait()
+except ChildProcessError:  # it has ended, and nobody was told
+    print("ended", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_the_time_of_workers_that_have_ended_counts() -> None:
+    """Spark's workers end when they have been idle, and their parent does not wait for them."""
+    began = processor_seconds()
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WORKER], text=True, bufsize=1, **pipes) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        assert parent.stdout.readline() == "worked\n"
+        assert processor_seconds() - began > 0.4
+        parent.stdin.write("\n")
+        assert parent.stdout.readline() == "ended\n"
+        assert processor_seconds() - began > 0.4
+        parent.stdin.write("\n")
 
 
 @pytest.mark.slow

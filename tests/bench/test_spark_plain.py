@@ -1,0 +1,32 @@
+"""Spark's plain band query is given up when its budget is spent, and else has the same pairs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = """
+from bench import spark_plain
+spark_plain.PARTS = 8
+for budget in (0, 10**6):
+    print(*spark_plain.measure(rows=1 << 13, window=1 << 11, budget=budget), sep="\\n")
+"""
+
+
+@pytest.mark.slow
+def test_a_budget_ends_the_plain_query():
+    told = subprocess.run(
+        [sys.executable, "-c", COMMAND],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    ours, short, again, whole = told.stdout.splitlines()
+    assert "8,192 rows a side" in ours
+    assert ours.partition("pairs")[0] == again.partition("pairs")[0]
+    assert "did not finish" in short
+    assert "of the rows of R had met S" in short
+    assert "CPU-seconds" in whole
+    assert "not finish" not in whole
