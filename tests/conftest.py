@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel for the first time is slow and says nothing about a test. Seeds are printed
@@ -14,3 +15,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with Spark: its tests stay in one process, and the other ones fill the second core."""
+    items.sort(key=lambda item: "tests/spark/" not in str(item.path))
