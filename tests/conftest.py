@@ -18,5 +18,5 @@ settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with Spark: its tests stay in one process, and the other ones fill the second core."""
+    """Begin with Spark, most of whose tests stay in one process; the rest fill the second core."""
     items.sort(key=lambda item: "tests/spark/" not in str(item.path))

@@ -25,8 +25,12 @@ def spark() -> Iterator[SparkSession]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep to one process, so that one Java is started; pass over what other libraries warn of."""
+    """Keep tests of one session in one process; those that start a Java of their own need not wait.
+
+    What other libraries warn of is passed over.
+    """
     for item in items:
         if "tests/spark/" in str(item.path):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            shared = "spark" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("spark" if shared else item.path.stem))
             item.add_marker(pytest.mark.filterwarnings("ignore"))
