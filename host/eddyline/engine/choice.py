@@ -1,10 +1,12 @@
 """Which engine joins a plan, and why.
 
-For equalities it is a hash, and for bands in any order a grid of cells. For other bands and ranges
-the rule is PanJoin's (section V-A4): BI-Sort where batches or selectivity are large, else the
-RaP-Table where keys keep their distribution, else the WiB+-Tree. What is large goes by the window:
-BI-Sort needs a lookup per subwindow, and more subwindows the smaller batches are beside the window.
-The border lies between the few points that were tried (docs/decisions.md).
+For equalities it is a hash, and for bands in any order a grid of cells. A bound on one side leaves
+about half of a window, and testing that costs more than comparing all of it, which needs no index:
+where more conditions follow a bound, every pair is compared. For other bands and ranges the rule
+is PanJoin's (section V-A4): BI-Sort where batches or selectivity are large, else the RaP-Table
+where keys keep their distribution, else the WiB+-Tree. What is large goes by the window: BI-Sort
+needs a lookup per subwindow, and more subwindows the smaller batches are beside the window. The
+border lies between the few points that were tried (docs/decisions.md).
 
 These engines are compiled from C++. Without a compiler, ``sorted`` takes their place: BI-Sort in
 numba, for all but inequalities.
@@ -141,6 +143,10 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
     if cells_serve(plan, paths) and bounded(paths[0]):
         bands = "band" if len(paths[0].dimensions) == 1 else "two-dimensional band"
         return Choice("grid", paths, f"{bands} in any order: cells of a few tuples")
+    if any(leaves_much(path) for path in paths):
+        return Choice(
+            "nested", None, "bounds on one side and more conditions: comparing all pairs is faster"
+        )
     if any(path.dimensions for path in paths):
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
@@ -158,6 +164,11 @@ def uncompiled(plan: Plan, why: str) -> Choice:
 def bounded(path: Path) -> bool:
     """Say whether every dimension is a band, not a bound on one side."""
     return all(NO_BOUND not in (*one.words("r"), *one.words("s")) for one in path.dimensions)
+
+
+def leaves_much(path: Path) -> bool:
+    """Say whether a path finds far more candidates than pairs, by a bound on one side alone."""
+    return bool(path.dimensions and path.residual and not path.equal and not bounded(path))
 
 
 def cells_serve(plan: Plan, paths: list[Path]) -> bool:

@@ -92,10 +92,11 @@ protected:
                 else cells_.template insert<0>(visit, u32(oldest_[0]), told);
             }
     }
-    // Tuples that a window is going to have.
+    // Tuples that a window is going to have. A number of them that is near is taken at once: moving
+    // half a window costs more than room that may stay empty.
     static u64 expected(const Columns& side, u64 live) {
-        u64 more = GROWTH * live;
-        return std::max(live, side.window.kind == 0 ? std::min(more, side.window.size) : more);
+        u64 more = GROWTH * live, size = side.window.size;
+        return std::max(live, side.window.kind == 0 && size / 4 <= more ? size : more);
     }
 public:
     InCells(Path&& p, size_t threads)
