@@ -1,4 +1,4 @@
-"""Bench of the SplitJoin operator that chooses its intervals: groups change size, pairs do not."""
+"""Bench of the SplitJoin operator that chooses its precision: stars change, pairs do not."""
 
 import random
 
@@ -6,12 +6,20 @@ import cocotb
 
 from sim.benches.coverage import Coverage
 from sim.benches.environment import parameters
-from sim.benches.parts import ANSWER
+from sim.benches.parts import ANSWER, Parts
 from sim.benches.split_run import ORDERS, SETTINGS, Run
 
-PERIOD, MOST = parameters()["period"], parameters()["most"]
+PERIOD, MOST, COARSEST_LOG = (parameters()[name] for name in ("period", "most", "coarsest_log"))
+STEPS = COARSEST_LOG + MOST.bit_length()  # from the finest precision to the coarsest
 (STRICT,) = (one for one in ORDERS if tuple(one[:2]) == ("OUTER", 1))
-COVERAGE = Coverage("input waits", "stalled star", "interval grows", "interval shrinks")
+COVERAGE = Coverage(
+    "input waits",
+    "stalled star",
+    "interval grows",
+    "interval shrinks",
+    "inner order, strict",
+    "inner order, relaxed",
+)
 
 
 class Diary:
@@ -25,8 +33,34 @@ class Diary:
         bench.watch(lambda: self.intervals.append(bench.get("interval")))
 
     def _leave(self, item):
-        if item["star"]:
+        if item["star"] and (item["final"] or item["sync"]):
             self.left.append(len(self.intervals))
+
+
+class Whole(Parts):
+    """What came, without the stars that close a part of an arrival."""
+
+    def __init__(self, parts, traffic):
+        self.pairs, self.stars = [[]], []
+        arrivals = {one[:2]: one[2] for one in traffic.singles}
+        partial = []
+        for pairs, star in zip(parts.pairs, parts.stars, strict=False):
+            self.pairs[-1] += pairs
+            if star != ANSWER and not star[0]:
+                partial.append(star)
+                continue
+            assert {one[1:] for one in partial} <= {star[1:]}, f"{partial[0]} closes a part of all"
+            if partial:
+                side = "sr"[star[1] == "s"]
+                strict = len(partial) == -(-traffic.rows[side] // traffic.cores)
+                COVERAGE.hit("inner order, strict" if strict else "inner order, relaxed")
+                right = arrivals[star[1:]]
+                assert not strict or self.pairs[-1] == right, f"{self.pairs[-1]}, not {right}"
+            partial = []
+            self.stars.append(star)
+            self.pairs.append([])
+        assert not partial, f"star {partial[0]} is the last one"
+        self.pairs[-1] += parts.pairs[-1]
 
 
 class Groups:
@@ -75,40 +109,47 @@ def arrive(run, *, values=40):
     run.traffic.random_tuple(random, values=values)
 
 
+def precision(bench):
+    """Return how coarse the order is, in steps from the finest."""
+    inner, interval = bench.get("inner_interval"), bench.get("interval")
+    return inner.bit_length() - 1 if inner else COARSEST_LOG + interval.bit_length()
+
+
 @cocotb.test()
 @cocotb.parametrize(stall=("never", "random", "bursts"))
-async def groups_grow_while_the_input_waits_and_shrink_when_it_does_not(dut, stall):
+async def order_is_coarser_while_the_input_waits_and_finer_when_it_does_not(dut, stall):
     run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0], stall=stall)
     run.traffic.order = ("OUTER", None)
     run.set({"adaptive": 1})
     await run.start()
     diary = Diary(run.bench)
-    bench, steps = run.bench, MOST.bit_length() - 1
+    bench = run.bench
     taken = bench.monitors["i"]
     for _ in range(2):
-        for _ in range((steps + 2) * PERIOD // 4):  # a tuple takes four cycles at least
+        for _ in range((STEPS + 2) * PERIOD // 4):  # a tuple takes four cycles at least
             arrive(run)
         run.send()
         await bench.until(lambda: taken.count == run.sent, limit=60 * run.sent, what="a pause")
-        assert bench.get("interval") == MOST, f"the interval is {bench.get('interval')}"
+        assert precision(bench) == STEPS, f"the precision is {precision(bench)} of {STEPS}"
         # The last tuples may have come early in a period, and have waited for nothing.
         await bench.cycles(2 * PERIOD)
-        kept = bench.get("interval")
-        assert kept in (MOST, MOST // 2), f"the interval is {kept}"
+        kept = precision(bench)
+        assert kept in (STEPS, STEPS - 1), f"the precision is {kept} of {STEPS}"
         await bench.cycles(8 * PERIOD)
-        assert bench.get("interval") == kept, "the interval changed while nothing came"
-        for _ in range(3 * (steps + 2)):
+        assert precision(bench) == kept, "the precision changed while nothing came"
+        for _ in range(3 * (STEPS + 2)):
             arrive(run, values=250)
             run.send()
             await bench.cycles(PERIOD // 2 + random.randrange(20))
-        assert bench.get("interval") == 1, f"the interval is {bench.get('interval')}"
+        assert precision(bench) == 0, f"the precision is {precision(bench)} of {STEPS}"
     run.traffic.star(flush=True)
     run.send()
     await run.settled(1)
     await bench.cycles(30)
     (parts,) = run.parts.values()
-    groups = Groups(run.traffic, parts.stars, diary)
-    parts.check(groups.parts)
+    whole = Whole(parts, run.traffic)
+    groups = Groups(run.traffic, whole.stars, diary)
+    whole.check(groups.parts)
     run.cover("input waits", bench.get("waited"))
     assert set(groups.sizes) >= {1, MOST}, f"groups of {set(groups.sizes)} only"
 
@@ -121,17 +162,18 @@ async def intervals_are_fixed_again_when_it_is_told_so(dut):
     for adaptive in (1, 0, 1, 0):
         run.set({"adaptive": adaptive})
         await run.bench.cycles(8)
-        first = len(parts.stars)
+        before = Whole(parts, run.traffic).stars
         for _ in range(3 * PERIOD):
             arrive(run)
         run.traffic.star()
         run.send()
         await run.settled(3 * PERIOD)
-        sizes = Groups(run.traffic, parts.stars).sizes
-        late = sizes[sum(star != ANSWER for star in parts.stars[:first]) :]
+        sizes = Groups(run.traffic, Whole(parts, run.traffic).stars).sizes
+        late = sizes[sum(star != ANSWER for star in before) :]
         assert (set(late) == {1}) == (not adaptive), f"groups of {set(late)}"
     await run.bench.cycles(30)
-    parts.check(Groups(run.traffic, parts.stars).parts)
+    whole = Whole(parts, run.traffic)
+    whole.check(Groups(run.traffic, whole.stars).parts)
 
 
 @cocotb.test()

@@ -315,12 +315,15 @@ def test_python_is_warned_of_lost_rows():
 
 
 def test_the_gateware_chooses_the_interval():
-    arrivals = alternating(800, 1)
+    arrivals = alternating(2400, 1)
     with SplitJoinDevice(cores=CORES, window=8, comparators=2, precision="adaptive") as device:
         device.configure(plan())
+        assert device.counters()["inner_interval"] == 1
         found = run(device, arrivals)
         check(found, right_results(plan(), arrivals), ORDERS[0])
-        assert device.counters()["interval"] > 1
+        counters = device.counters()
+        assert counters["interval"] > 1
+        assert counters["inner_interval"] == 0
         assert 3 < len(found.stars) < len(arrivals)
 
 

@@ -18,7 +18,7 @@ from eddyline_hw.splitjoin import (
     operator,
     region,
 )
-from eddyline_hw.splitjoin.adaptive import AdaptiveInterval
+from eddyline_hw.splitjoin.adaptive import AdaptivePrecision
 from eddyline_hw.splitjoin.core import SplitCore
 from eddyline_hw.splitjoin.precision import Precision, order_settings
 from eddyline_hw.stream import tickets
@@ -135,11 +135,12 @@ def separate(**options):
 
 
 def adaptive(*, period=128, most=16, **classes):
-    """Make an operator that adapts its interval every ``period`` cycles."""
-    kind = classes.pop("AdaptiveInterval", AdaptiveInterval)
+    """Make an operator that adapts its precision every ``period`` cycles."""
+    kind = classes.pop("AdaptivePrecision", AdaptivePrecision)
     quick = partial(kind, period=period, most=most)
-    block = _operator("splitjoin_adaptive", AdaptiveInterval=quick, **classes)
-    return replace(block, parameters=block.parameters | {"period": period, "most": most})
+    block = _operator("splitjoin_adaptive", AdaptivePrecision=quick, **classes)
+    told = {"period": period, "most": most, "coarsest_log": block.component.coarsest_log}
+    return replace(block, parameters=block.parameters | told)
 
 
 def split_join_time(*, timed="rs", stalls=False, module=operator, **classes):

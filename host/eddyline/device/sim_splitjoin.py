@@ -134,14 +134,16 @@ class SplitJoinDevice(SimulatedDevice):
         assert self._simulation
         counters = super().counters()
         if self.precision == "adaptive":
-            interval = self._simulation.get("interval")
+            chosen = {name: self._simulation.get(name) for name in ("interval", "inner_interval")}
         else:
-            interval = self._group if self._plan.order.kind != "none" else 0
+            kind = self._plan.order.kind
+            group = self._group if kind != "none" else 0
+            chosen = {"interval": group, "inner_interval": int(kind == "inner")}
         return counters | {
             "busy": round(self._totals["busy"] / max(self._cycles * self.cores, 1), 4),
             "queue_peak": self._peak,
-            "interval": interval,
             "lost_rows": self._lost,
+            **chosen,
         }
 
     def _check_core(self, core: int) -> None:

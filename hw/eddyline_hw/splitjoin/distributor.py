@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from eddyline_hw.splitjoin.layouts import packet_layout, record_layout, request_layout
-from eddyline_hw.splitjoin.precision import Precision, precision_layout
+from eddyline_hw.splitjoin.precision import LOG_BITS, Precision, precision_layout
 
 __all__ = ["Distributor"]
 
@@ -30,8 +30,11 @@ class Distributor(wiring.Component):
         punctuation outside a group; in the cycle of its first packet, from flip-flops.
     precision : ``In(precision_layout())``
         Settings, from flip-flops. ``every`` is at least 1. A change holds from the next cycle on.
-    interval : ``In(16)``
-        Arrivals per group if ``adaptive``; taken over when a group begins.
+    inner, log, interval : In
+        The same if ``adaptive``, from flip-flops, too: inner order or outer, and arrivals per
+        group, which are taken over when a group begins.
+    open : ``Out(1)``
+        A group has begun and is not closed.
     """
 
     def __init__(self):
@@ -44,19 +47,28 @@ class Distributor(wiring.Component):
                 "notes": Out(1),
                 "record": Out(record_layout()),
                 "precision": In(precision_layout()),
+                "inner": In(1),
+                "log": In(LOG_BITS),
                 "interval": In(16),
+                "open": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
 
-        wanted, current = self.precision, Signal(precision_layout())
+        asked, current = self.precision, Signal(precision_layout())
+        wanted = Signal(precision_layout())
+        adapts, adapted = asked.adaptive, Mux(self.inner, Precision.INNER, Precision.OUTER)
+        m.d.comb += [
+            wanted.eq(asked),
+            wanted.mode.eq(Mux(adapts, adapted, asked.mode)),
+            wanted.log.eq(Mux(adapts, self.log, asked.log)),
+        ]
         # Arrivals of the group in progress, and the next two: counted upwards, so that the count
         # does not wait for the choice of a size to count down from.
         count, size = Signal(16, init=2), Signal(16)
         lone = Signal()  # one more, and the group is complete
-        open_ = Signal()  # a group has begun and is not closed
         stale = Signal()
 
         takes, switches = Signal(), Signal()
@@ -66,16 +78,18 @@ class Distributor(wiring.Component):
             self.i.ready.eq(self.room & ~stale),
         ]
 
-        # Compared first and decided then; what was compared before a change is out of date.
-        unlike, switched = Signal(5), Signal()
+        # Compared first and decided then; what was compared before a change is out of date. What
+        # is asked for is compared before it is chosen, so that nothing waits for the choice.
+        unlike, switched = Signal(6), Signal()
         m.d.sync += [
             unlike.eq(
                 Cat(
                     wanted.mode != current.mode,
-                    wanted.log != current.log,
-                    wanted.adaptive != current.adaptive,
-                    ~wanted.adaptive & (wanted.every[:8] != current.every[:8]),
-                    ~wanted.adaptive & (wanted.every[8:] != current.every[8:]),
+                    ~adapts & (asked.log != current.log),
+                    adapts & (self.log != current.log),
+                    adapts != current.adaptive,
+                    ~adapts & (asked.every[:8] != current.every[:8]),
+                    ~adapts & (asked.every[8:] != current.every[8:]),
                 )
             ),
             switched.eq(switches),
@@ -112,8 +126,8 @@ class Distributor(wiring.Component):
         outer, inner = current.mode == Precision.OUTER, current.mode == Precision.INNER
         alone, fills = Signal(), Signal()
         m.d.comb += [
-            alone.eq(~message.star & (inner | (outer & ~open_ & lone))),
-            fills.eq(outer & open_ & lone),
+            alone.eq(~message.star & (inner | (outer & ~self.open & lone))),
+            fills.eq(outer & self.open & lone),
         ]
         m.d.sync += [
             self.push.eq(takes | switches),
@@ -124,23 +138,23 @@ class Distributor(wiring.Component):
             packet.inner.eq(Mux(stale, wanted.mode == Precision.INNER, inner)),
             packet.log.eq(current.log),
             packet.sync.eq(message.star & ~stale),
-            packet.hidden.eq(stale & ~open_),
+            packet.hidden.eq(stale & ~self.open),
             packet.flush.eq(message.flush & message.star & ~stale),
-            self.notes.eq((takes | switches) & ~open_),
+            self.notes.eq((takes | switches) & ~self.open),
             self.record.both.eq(stale | ~alone),
             self.record.r.eq(~stale & alone & ~message.side),
             self.record.s.eq(~stale & alone & message.side),
         ]
 
         with m.If(switches):
-            m.d.sync += [current.eq(wanted), one_current.eq(one_wanted), open_.eq(0)]
+            m.d.sync += [current.eq(wanted), one_current.eq(one_wanted), self.open.eq(0)]
             begin("wanted")
         with m.Elif(takes):
             with m.If(alone | message.star | fills):
-                m.d.sync += open_.eq(0)
+                m.d.sync += self.open.eq(0)
                 begin("current")
             with m.Else():
-                m.d.sync += [open_.eq(1), lone.eq(count == size)]
+                m.d.sync += [self.open.eq(1), lone.eq(count == size)]
         # On its own, so that it is a reset of the count and no choice behind the carry.
         with m.If(takes):
             m.d.sync += count.eq(count + 1)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from eddyline_hw.handshake.geometry import require_fit
 from eddyline_hw.layouts import entry_layout, message_layout
 from eddyline_hw.readout import read_out
-from eddyline_hw.splitjoin.adaptive import AdaptiveInterval
+from eddyline_hw.splitjoin.adaptive import AdaptivePrecision
 from eddyline_hw.splitjoin.collection import CollectionTree
 from eddyline_hw.splitjoin.combiner import Combiner, leave
 from eddyline_hw.splitjoin.core import SplitCore
@@ -83,13 +83,15 @@ class SplitJoin(wiring.Component):
     precision_mode, outer_every, inner_log, adaptive : In
         How exact the order is; see :class:`eddyline_hw.splitjoin.precision.Precision`. May change
         at any time; a change holds for all messages taken from that cycle on, and for those
-        before, up to 13, that are still waiting behind the input.
+        before, up to 13, that are still waiting behind the input. With ``adaptive`` the load
+        decides; see :class:`eddyline_hw.splitjoin.adaptive.AdaptivePrecision`.
     disabled : ``In(cores)``
         Cores to be switched off, until reset. At least one has to stay.
     last_row_r, last_lane_r, young_from_r, last_row_s, last_lane_s, young_from_s, keep : In
         Windows; :meth:`settings` gives the values. May change behind a flush.
-    interval : ``Out(16)``
-        Arrivals per group that ``adaptive`` has come to.
+    interval, inner_interval : ``Out(16)``
+        What ``adaptive`` has come to: arrivals per group, and intervals of ``cores`` partners
+        between stars of inner order, which are 0 where it is outer.
     overflow : ``Out(1)``
         A tuple was overwritten that had to stay: pairs are missing. Stays until reset.
     waited : ``Out(32)``
@@ -133,6 +135,8 @@ class SplitJoin(wiring.Component):
             side: max(-(-size // cores), 1 + timed[side]) for side, size in self.capacity.items()
         }
         self.lanes = min(lanes, max(self.slots.values()))
+        # A scan in inner order has an interval for each slot, and one more.
+        self.coarsest_log = min(max(self.slots.values()).bit_length(), (1 << LOG_BITS) - 1)
         self.stages = stages
         self.carried = tuple(carried)
         self.separate = separate
@@ -179,6 +183,7 @@ class SplitJoin(wiring.Component):
             "disabled": In(cores),
             "keep": In(2),
             "interval": Out(16),
+            "inner_interval": Out(16),
             "overflow": Out(1),
             "waited": Out(32),
             "selected": In(range(max(cores, 2))),
@@ -258,7 +263,7 @@ class SplitJoin(wiring.Component):
         """Turn messages into packets, as long as there is room in all cores."""
         m.submodules.entrance = entrance = self._entrance
         m.submodules.distributor = distributor = self._distributor
-        m.submodules.adaptive = adaptive = AdaptiveInterval()
+        m.submodules.adaptive = adaptive = AdaptivePrecision(coarsest_log=self.coarsest_log)
         m.submodules.tree = tree = self.tree
         message = self.i.p
         m.d.comb += [
@@ -273,8 +278,14 @@ class SplitJoin(wiring.Component):
             distributor.precision.every.eq(self.outer_every),
             distributor.precision.log.eq(self.inner_log),
             distributor.precision.adaptive.eq(self.adaptive),
+            distributor.inner.eq(adaptive.inner),
+            distributor.log.eq(adaptive.log),
             distributor.interval.eq(adaptive.interval),
             self.interval.eq(adaptive.interval),
+        ]
+        m.d.sync += [
+            self.inner_interval.eq(adaptive.inner << adaptive.log),
+            adaptive.open.eq(distributor.open),
         ]
         wiring.connect(m, entrance.o, distributor.i)
         m.d.sync += distributor.room.eq(tree.room & self._room_for_records)

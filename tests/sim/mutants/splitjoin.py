@@ -230,14 +230,34 @@ MUTANTS = [
         r"is missing|is no result|answer \d+ did not come",
     ),
     Mutant(
-        "interval that never shrinks",
+        "groups that never shrink",
         Patch(
             "eddyline_hw.splitjoin.adaptive",
             "self.interval.eq(self.interval >> 1)",
             "self.interval.eq(self.interval)",
         ),
-        lambda module: adaptive(AdaptiveInterval=module.AdaptiveInterval),
-        r"the interval is 16",
+        lambda module: adaptive(AdaptivePrecision=module.AdaptivePrecision),
+        r"the precision is \d+ of 9",
+    ),
+    Mutant(
+        "inner order that is never strict again",
+        Patch(
+            "eddyline_hw.splitjoin.adaptive",
+            "self.log.eq(self.log - 1)",
+            "self.log.eq(self.log)",
+        ),
+        lambda module: adaptive(AdaptivePrecision=module.AdaptivePrecision),
+        r"the precision is 4 of 9",
+    ),
+    Mutant(
+        "change of intervals that packets are not told of",
+        Patch(
+            "eddyline_hw.splitjoin.distributor",
+            "adapts & (self.log != current.log)",
+            "adapts & (self.log != self.log)",
+        ),
+        lambda module: adaptive(Distributor=module.Distributor),
+        r"inner order, relaxed",
     ),
     Mutant(
         "group that changes size while it is open",
