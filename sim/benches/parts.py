@@ -38,7 +38,7 @@ class PartedTraffic:
     optional : set
         Pairs that a doubtful core may have found.
     singles : list
-        Side, id and pairs of each arrival.
+        Side, id and pairs of each arrival, and the same pairs by interval.
     turns : list
         For each message, the side and core that has to keep it; none for a punctuation.
     compared, unstored : Counter
@@ -76,7 +76,7 @@ class PartedTraffic:
         self.turns.append((side, owner))
         self.unstored[side, owner] += owner in self.off
         mine.append((number, words))
-        self.singles.append((side, number, sum(intervals, [])))
+        self.singles.append((side, number, sum(intervals, []), intervals))
         if mode == "INNER":
             for start in range(0, len(intervals), every):
                 final = start + every >= len(intervals)

@@ -1,6 +1,8 @@
 """Bench of the SplitJoin operator that chooses its precision: stars change, pairs do not."""
 
 import random
+from collections import Counter
+from itertools import groupby
 
 import cocotb
 
@@ -11,6 +13,7 @@ from sim.benches.split_run import ORDERS, SETTINGS, Run
 
 PERIOD, MOST, COARSEST_LOG = (parameters()[name] for name in ("period", "most", "coarsest_log"))
 STEPS = COARSEST_LOG + MOST.bit_length()  # from the finest precision to the coarsest
+PACE = 7  # cycles: too few for ten stars, and enough for five
 (STRICT,) = (one for one in ORDERS if tuple(one[:2]) == ("OUTER", 1))
 COVERAGE = Coverage(
     "input waits",
@@ -38,29 +41,55 @@ class Diary:
 
 
 class Whole(Parts):
-    """What came, without the stars that close a part of an arrival."""
+    """What came, without the stars that close a part of an arrival; these are checked here.
+
+    In front of an arrival's own pairs there may be those of a group that a change has cut.
+    """
 
     def __init__(self, parts, traffic):
         self.pairs, self.stars = [[]], []
-        arrivals = {one[:2]: one[2] for one in traffic.singles}
-        partial = []
+        came, partial, end = [[]], [], 0
         for pairs, star in zip(parts.pairs, parts.stars, strict=False):
-            self.pairs[-1] += pairs
+            came[-1] += pairs
             if star != ANSWER and not star[0]:
                 partial.append(star)
+                came.append([])
                 continue
-            assert {one[1:] for one in partial} <= {star[1:]}, f"{partial[0]} closes a part of all"
+            end = _closed(star, traffic.singles, end)
             if partial:
-                side = "sr"[star[1] == "s"]
-                strict = len(partial) == -(-traffic.rows[side] // traffic.cores)
-                COVERAGE.hit("inner order, strict" if strict else "inner order, relaxed")
-                right = arrivals[star[1:]]
-                assert not strict or self.pairs[-1] == right, f"{self.pairs[-1]}, not {right}"
-            partial = []
+                assert {one[1:] for one in partial} == {star[1:]}, f"{partial[0]} before {star}"
+                _check_intervals(came, traffic.singles[end - 1][3], star)
+            self.pairs[-1] += sum(came, [])
             self.stars.append(star)
             self.pairs.append([])
+            came, partial = [[]], []
         assert not partial, f"star {partial[0]} is the last one"
-        self.pairs[-1] += parts.pairs[-1]
+        self.pairs[-1] += sum(came, []) + parts.pairs[-1]
+
+
+def _closed(star, singles, begin):
+    """Return behind which arrival a star is; ``begin`` of them were closed before. Ids wrap."""
+    if star == ANSWER:
+        return begin
+    ends = (at for at in range(begin, len(singles)) if singles[at][:2] == star[1:])
+    end = next(ends, None)
+    assert end is not None, f"star {star} came behind arrival {begin}"
+    return end + 1
+
+
+def _check_intervals(came, intervals, star):
+    """Check that parts of an arrival are as many intervals each, a power of two."""
+    for log in range(COARSEST_LOG):
+        size = 1 << log
+        right = [sum(intervals[at : at + size], []) for at in range(0, len(intervals), size)]
+        if len(right) == len(came):
+            break
+    else:
+        raise AssertionError(f"{len(came)} parts of {len(intervals)} intervals, before {star}")
+    COVERAGE.hit("inner order, relaxed" if log else "inner order, strict")
+    for number, (some, wanted) in enumerate(zip(came, right, strict=True)):
+        got = some[len(some) - len(wanted) :] if number == 0 else some
+        assert Counter(got) == Counter(wanted), f"part {number} before {star}: {got}, not {wanted}"
 
 
 class Groups:
@@ -71,11 +100,11 @@ class Groups:
     parts : list
         Pairs of each group, and its star: what has to come.
     sizes : list
-        Arrivals of the groups that were not cut short by an answer.
+        Arrivals of the groups that no answer has cut. A group that a change of the precision has
+        cut counts to the next one, whose star closes both.
     """
 
     def __init__(self, traffic, stars, diary=None):
-        arrivals = {one[:2]: place for place, one in enumerate(traffic.singles, 1)}
         tuples = [n for n, turn in enumerate(traffic.turns) if turn]  # their numbers as messages
         answers = [n for n, turn in enumerate(traffic.turns) if turn is None]
         self.parts, self.sizes = [], []
@@ -85,19 +114,18 @@ class Groups:
                 message = answers.pop(0)
                 end = message - (len(traffic.turns) - len(tuples) - len(answers) - 1)
             else:
-                end = arrivals.get(star[1:], 0)
+                end = _closed(star, traffic.singles, begin)
                 message = tuples[end - 1]
-            assert begin <= end, f"star {star} came behind arrival {begin}"
             self.parts.append((sum((one[2] for one in traffic.singles[begin:end]), []), star))
             if star != ANSWER:
                 assert star[0], f"star {star} closes only a part"
                 self.sizes.append(end - begin)
                 if diary and closed is not None:
-                    # It was fixed when the group before was closed, on the way to its star.
-                    seen = set(
-                        diary.intervals[diary.came[closed] : diary.left[len(self.parts) - 2]]
-                    )
-                    assert end - begin in seen, f"a group of {end - begin} with intervals of {seen}"
+                    # They were taken between the last star's arrival and this star.
+                    seen = diary.intervals[diary.came[closed] : diary.left[len(self.parts) - 1]]
+                    runs = [interval for interval, _ in groupby(seen)]
+                    right = min(runs) <= end - begin <= sum(runs)
+                    assert right, f"a group of {end - begin} with intervals of {runs}"
             begin, closed = end, message
         assert not answers, f"{len(answers)} answers did not come"
         for before, after in zip(self.sizes, self.sizes[1:], strict=False):
@@ -152,6 +180,31 @@ async def order_is_coarser_while_the_input_waits_and_finer_when_it_does_not(dut,
     whole.check(groups.parts)
     run.cover("input waits", bench.get("waited"))
     assert set(groups.sizes) >= {1, MOST}, f"groups of {set(groups.sizes)} only"
+
+
+@cocotb.test()
+async def it_settles_at_the_finest_order_that_sustains_the_input(dut):
+    """At a pace between those of strict inner order, a star per slot, and of the next step."""
+    run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0])
+    run.traffic.order = ("OUTER", None)
+    run.set({"adaptive": 1})
+    await run.start()
+    bench, seen, waited = run.bench, [], []
+    bench.watch(lambda: seen.append(precision(bench)))
+    for _ in range(300 * PERIOD // PACE):
+        arrive(run, values=250)
+        run.send()
+        await bench.cycles(PACE)
+        waited.append(bench.get("waited"))
+    late = Counter(seen[len(seen) // 2 :])
+    assert late[1] > 0.8 * late.total(), f"cycles at each step were {late}"
+    waits = waited[-1] - waited[len(waited) // 2]
+    assert waits < 0.08 * late.total(), f"{waits} of {late.total()} cycles had to wait"
+    run.traffic.star(flush=True)
+    run.send()
+    await run.settled(1)
+    (parts,) = run.parts.values()
+    Groups(run.traffic, Whole(parts, run.traffic).stars)  # ids wrap, so pairs are not compared
 
 
 @cocotb.test()

@@ -134,10 +134,10 @@ def separate(**options):
     return _operator("splitjoin_separate", options={"separate": True}, **options)
 
 
-def adaptive(*, period=128, most=16, **classes):
+def adaptive(*, period=128, most=16, patience=64, **classes):
     """Make an operator that adapts its precision every ``period`` cycles."""
     kind = classes.pop("AdaptivePrecision", AdaptivePrecision)
-    quick = partial(kind, period=period, most=most)
+    quick = partial(kind, period=period, most=most, patience=patience)
     block = _operator("splitjoin_adaptive", AdaptivePrecision=quick, **classes)
     told = {"period": period, "most": most, "coarsest_log": block.component.coarsest_log}
     return replace(block, parameters=block.parameters | told)

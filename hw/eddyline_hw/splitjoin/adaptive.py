@@ -1,6 +1,6 @@
 """Order as exact as the load permits."""
 
-from amaranth import Module, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,11 @@ class AdaptivePrecision(wiring.Component):
     precision is a step coarser if the input waited for more than an eighth of them, and a step
     finer if something was offered and nothing waited.
 
+    Queues hide for a while that a step does not sustain the input. So a step that had to be taken
+    back is barred, and with it all finer ones: each needs twice as many periods without waits as
+    the time before, up to ``patience``, until there were twice as many as that in a row. So the
+    precision settles, and still follows a load that falls.
+
     Parameters
     ----------
     period : int
@@ -25,13 +30,13 @@ class AdaptivePrecision(wiring.Component):
         With this many intervals, as a power of two, an arrival has one star.
     most : int
         Largest group of arrivals, a power of two.
+    patience : int
+        Most periods without waits that a barred step needs, a power of two.
 
     Members
     -------
     offered, waits : ``In(1)``
         A message is offered in this cycle; it is not taken.
-    open : ``In(1)``
-        A group of arrivals is not complete: it is not cut short by inner order.
     inner : ``Out(1)``
         Inner order, or else outer.
     log : ``Out(LOG_BITS)``
@@ -40,15 +45,15 @@ class AdaptivePrecision(wiring.Component):
         Arrivals per group, 1 with inner order.
     """
 
-    def __init__(self, *, coarsest_log, period=1024, most=1024):
+    def __init__(self, *, coarsest_log, period=1024, most=1024, patience=256):
         self.period = period
         self.coarsest_log = coarsest_log
         self.most = most
+        self.patience = patience
         super().__init__(
             {
                 "offered": In(1),
                 "waits": In(1),
-                "open": In(1),
                 "inner": Out(1, init=1),
                 "log": Out(LOG_BITS),
                 "interval": Out(range(most + 1), init=1),
@@ -68,29 +73,59 @@ class AdaptivePrecision(wiring.Component):
         m.d.sync += [much.eq(waited > self.period // 8), none.eq(waited == 0)]
         with m.If(decides):
             m.d.sync += [busy.eq(self.offered), waited.eq(self.waits)]
-        coarser, finer = Signal(), Signal()
-        greatest, least, last_log, first_log = Signal(), Signal(), Signal(), Signal(init=1)
+
+        # Steps are numbered from the finest on; those below `barred` had to be taken back.
+        last = self.coarsest_log + self.most.bit_length()
+        step, barred = Signal(range(last + 1)), Signal(range(last + 1))
+        tried = Signal()  # the last change was to a finer step
+        # Periods without waits: needed at a barred step, since the last change, and in a row.
+        bar, easy = (Signal(range(self.patience + 1), init=1) for _ in range(2))
+        lull = Signal(range(2 * self.patience))
+        # All of these change once in a period, so whatever they decide has time.
+        held, first, final, rested = Signal(), Signal(init=1), Signal(), Signal()
         m.d.sync += [
-            greatest.eq(self.interval == self.most),
-            least.eq(self.interval == 1),
-            last_log.eq(self.log == self.coarsest_log),
-            first_log.eq(self.log == 0),
-            coarser.eq(decides & much),
-            finer.eq(decides & ~much & none & busy),
+            first.eq(step == 0),
+            final.eq(step == last),
+            held.eq(easy >= Mux(step <= barred, bar, 1)),
+            rested.eq(lull == 2 * self.patience - 1),
         ]
-        with m.If(self.inner):
-            with m.If(coarser & last_log):
-                m.d.sync += self.inner.eq(0)
-            with m.Elif(coarser):
-                m.d.sync += self.log.eq(self.log + 1)
-            with m.Elif(finer & ~first_log):
+        coarser, calm, finer = Signal(), Signal(), Signal()
+        m.d.sync += [
+            coarser.eq(decides & much & ~final),
+            calm.eq(decides & none & busy),
+            finer.eq(decides & none & busy & held & ~first),
+        ]
+        with m.If(decides & ~none):
+            m.d.sync += [easy.eq(1), lull.eq(0)]
+        with m.If(calm & ~rested):
+            m.d.sync += lull.eq(lull + 1)
+        with m.If(calm & rested):  # the load has fallen
+            m.d.sync += [barred.eq(0), bar.eq(1)]
+        with m.If(coarser):
+            m.d.sync += [step.eq(step + 1), tried.eq(0)]
+            with m.If(tried):
+                m.d.sync += barred.eq(step + 1)
+                with m.If(bar != self.patience):
+                    m.d.sync += bar.eq(bar << 1)
+        with m.If(finer):
+            m.d.sync += [step.eq(step - 1), tried.eq(1), easy.eq(1)]
+        with m.Elif(calm & ~held):
+            m.d.sync += easy.eq(easy + 1)
+
+        inner_last, inner_next = Signal(), Signal()
+        m.d.sync += [
+            inner_last.eq(step == self.coarsest_log),
+            inner_next.eq(step == self.coarsest_log + 1),
+        ]
+        with m.If(coarser & self.inner):
+            m.d.sync += [self.inner.eq(~inner_last), self.log.eq(self.log + ~inner_last)]
+        with m.Elif(coarser):
+            m.d.sync += self.interval.eq(self.interval << 1)
+        with m.If(finer):
+            with m.If(self.inner):
                 m.d.sync += self.log.eq(self.log - 1)
-        with m.Else():
-            with m.If(coarser & ~greatest):
-                m.d.sync += self.interval.eq(self.interval << 1)
-            with m.Elif(finer & least):
-                # Groups of one are never open: only a larger one, from before, can still be.
-                m.d.sync += self.inner.eq(~self.open)
-            with m.Elif(finer):
+            with m.Elif(inner_next):
+                m.d.sync += self.inner.eq(1)
+            with m.Else():
                 m.d.sync += self.interval.eq(self.interval >> 1)
         return m

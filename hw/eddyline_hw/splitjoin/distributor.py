@@ -14,8 +14,9 @@ class Distributor(wiring.Component):
     """Turn messages into packets for the cores and records for the combiner.
 
     The precision travels with the packets, so that all cores change it at the same tuple. When the
-    setting changes, a punctuation of its own goes first: it closes a group that is open, and tells
-    the mergers how to go on. If there was nothing to close its star is hidden.
+    setting changes, a punctuation of its own goes first, which tells the mergers how to go on. It
+    ends a group that is open. Its star is hidden, as there is no arrival that it could name: the
+    next star that is shown closes the arrivals of that group, too.
 
     Members
     -------
@@ -31,10 +32,8 @@ class Distributor(wiring.Component):
     precision : ``In(precision_layout())``
         Settings, from flip-flops. ``every`` is at least 1. A change holds from the next cycle on.
     inner, log, interval : In
-        The same if ``adaptive``, from flip-flops, too: inner order or outer, and arrivals per
-        group, which are taken over when a group begins.
-    open : ``Out(1)``
-        A group has begun and is not closed.
+        The same if ``adaptive``, from flip-flops, too: inner order or outer, intervals between
+        stars, and arrivals per group.
     """
 
     def __init__(self):
@@ -50,7 +49,6 @@ class Distributor(wiring.Component):
                 "inner": In(1),
                 "log": In(LOG_BITS),
                 "interval": In(16),
-                "open": Out(1),
             }
         )
 
@@ -64,11 +62,13 @@ class Distributor(wiring.Component):
             wanted.eq(asked),
             wanted.mode.eq(Mux(adapts, adapted, asked.mode)),
             wanted.log.eq(Mux(adapts, self.log, asked.log)),
+            wanted.every.eq(Mux(adapts, self.interval, asked.every)),
         ]
         # Arrivals of the group in progress, and the next two: counted upwards, so that the count
         # does not wait for the choice of a size to count down from.
         count, size = Signal(16, init=2), Signal(16)
         lone = Signal()  # one more, and the group is complete
+        open_ = Signal()  # a group has begun and is not complete
         stale = Signal()
 
         takes, switches = Signal(), Signal()
@@ -78,42 +78,36 @@ class Distributor(wiring.Component):
             self.i.ready.eq(self.room & ~stale),
         ]
 
-        # Compared first and decided then; what was compared before a change is out of date. What
-        # is asked for is compared before it is chosen, so that nothing waits for the choice.
-        unlike, switched = Signal(6), Signal()
-        m.d.sync += [
-            unlike.eq(
-                Cat(
-                    wanted.mode != current.mode,
-                    ~adapts & (asked.log != current.log),
-                    adapts & (self.log != current.log),
-                    adapts != current.adaptive,
-                    ~adapts & (asked.every[:8] != current.every[:8]),
-                    ~adapts & (asked.every[8:] != current.every[8:]),
-                )
-            ),
-            switched.eq(switches),
-            stale.eq(unlike.any() & ~switches & ~switched),
-        ]
-
         # How many arrivals the next group has, and whether that is one, is known before it begins.
-        interval, one, one_wanted, one_current = Signal(16), Signal(), Signal(), Signal()
-        m.d.sync += [
-            interval.eq(self.interval),
-            one.eq(self.interval == 1),
-            one_wanted.eq(wanted.every == 1),
-        ]
+        one, one_asked, one_current = Signal(), Signal(), Signal()
+        one_wanted = Mux(adapts, one, one_asked)
+        m.d.sync += [one.eq(self.interval == 1), one_asked.eq(asked.every == 1)]
         sizes = {name: Signal(16, name=f"{name}_size") for name in ("wanted", "current")}
         singles = {name: Signal(name=f"{name}_single") for name in sizes}
-        size_wanted = Mux(wanted.adaptive, interval, wanted.every)
-        size_current = Mux(current.adaptive, interval, current.every)
-        single_wanted = Mux(wanted.adaptive, one, one_wanted)
-        single_current = Mux(current.adaptive, one, one_current)
         m.d.sync += [
-            sizes["wanted"].eq(size_wanted),
-            sizes["current"].eq(Mux(switches, size_wanted, size_current)),
-            singles["wanted"].eq(single_wanted),
-            singles["current"].eq(Mux(switches, single_wanted, single_current)),
+            sizes["wanted"].eq(wanted.every),
+            sizes["current"].eq(Mux(switches, wanted.every, current.every)),
+            singles["wanted"].eq(one_wanted),
+            singles["current"].eq(Mux(switches, one_wanted, one_current)),
+        ]
+
+        # Compared first and decided then; what was compared before a change is out of date. What
+        # is asked for is compared before it is chosen, so that nothing waits for the choice.
+        differences = [wanted.mode != current.mode, adapts != current.adaptive]
+        for applies, source in ((~adapts, asked), (adapts, self)):
+            every = source.every if source is asked else self.interval
+            differences += [
+                applies & (source.log != current.log),
+                applies & (every[:8] != current.every[:8]),
+                applies & (every[8:] != current.every[8:]),
+            ]
+        # The first of two changes right behind each other may have been taken for the second.
+        differences.append(singles["wanted"] != one_current)
+        unlike, switched = Signal(len(differences)), Signal()
+        m.d.sync += [
+            unlike.eq(Cat(differences)),
+            switched.eq(switches),
+            stale.eq(unlike.any() & ~switches & ~switched),
         ]
 
         begins = Signal()
@@ -126,8 +120,8 @@ class Distributor(wiring.Component):
         outer, inner = current.mode == Precision.OUTER, current.mode == Precision.INNER
         alone, fills = Signal(), Signal()
         m.d.comb += [
-            alone.eq(~message.star & (inner | (outer & ~self.open & lone))),
-            fills.eq(outer & self.open & lone),
+            alone.eq(~message.star & (inner | (outer & ~open_ & lone))),
+            fills.eq(outer & open_ & lone),
         ]
         m.d.sync += [
             self.push.eq(takes | switches),
@@ -138,23 +132,23 @@ class Distributor(wiring.Component):
             packet.inner.eq(Mux(stale, wanted.mode == Precision.INNER, inner)),
             packet.log.eq(current.log),
             packet.sync.eq(message.star & ~stale),
-            packet.hidden.eq(stale & ~self.open),
+            packet.hidden.eq(stale),
             packet.flush.eq(message.flush & message.star & ~stale),
-            self.notes.eq((takes | switches) & ~self.open),
+            self.notes.eq((takes | switches) & ~open_),
             self.record.both.eq(stale | ~alone),
             self.record.r.eq(~stale & alone & ~message.side),
             self.record.s.eq(~stale & alone & message.side),
         ]
 
         with m.If(switches):
-            m.d.sync += [current.eq(wanted), one_current.eq(one_wanted), self.open.eq(0)]
+            m.d.sync += [current.eq(wanted), one_current.eq(one_wanted), open_.eq(0)]
             begin("wanted")
         with m.Elif(takes):
             with m.If(alone | message.star | fills):
-                m.d.sync += self.open.eq(0)
+                m.d.sync += open_.eq(0)
                 begin("current")
             with m.Else():
-                m.d.sync += [self.open.eq(1), lone.eq(count == size)]
+                m.d.sync += [open_.eq(1), lone.eq(count == size)]
         # On its own, so that it is a reset of the count and no choice behind the carry.
         with m.If(takes):
             m.d.sync += count.eq(count + 1)

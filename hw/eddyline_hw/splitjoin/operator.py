@@ -283,10 +283,7 @@ class SplitJoin(wiring.Component):
             distributor.interval.eq(adaptive.interval),
             self.interval.eq(adaptive.interval),
         ]
-        m.d.sync += [
-            self.inner_interval.eq(adaptive.inner << adaptive.log),
-            adaptive.open.eq(distributor.open),
-        ]
+        m.d.sync += self.inner_interval.eq(adaptive.inner << adaptive.log)
         wiring.connect(m, entrance.o, distributor.i)
         m.d.sync += distributor.room.eq(tree.room & self._room_for_records)
         offered, waits = Signal(), Signal()

@@ -1,6 +1,7 @@
 """Windows, order and cores that change while the operator runs."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 from amaranth import Module
@@ -57,6 +58,44 @@ def test_order_may_change_among_tuples():
     for number, mode in enumerate(orders):
         for side, place, _ in arrivals[36 * number + 1 : 36 * number + 20]:
             assert ((int(side == "s"), place) in closed) == (mode is not NONE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stars_name_arrivals_in_order_though_a_change_cuts_a_group(seed):
+    """A star closes all before it: whatever is under way when the order changes."""
+    plan = band_plan()
+    windows = {"r": 4, "s": 5}
+    dut = SplitJoin(plan, cores=2, window_r=4, window_s=5)
+    random = Random(seed)
+    arrivals = random_arrivals(160, seed=seed, values=3)
+    orders = [(NONE, 1), (INNER, 1), (INNER, 2), (OUTER, 1), (OUTER, 3), (OUTER, 8)]
+    messages, left = [], messages_of(arrivals)
+    while left:
+        count = random.randrange(1, 7)
+        messages += [Set(order_settings(*random.choice(orders)), wait=False), *left[:count]]
+        left = left[count:]
+    messages += [Set(order_settings(OUTER, 1), wait=False), STAR]
+    idle = [random.choice((0, 0, 5)) for _ in arrivals]
+    (results,), _, _ = play(dut, dut.settings(4, 5), messages, idle=idle)
+    places = {(side, number): place for place, (side, number, _) in enumerate(arrivals)}
+    final = [
+        places["rs"[one.side], one.s_id if one.side else one.r_id] for one in results if one.final
+    ]
+    assert len(final) > 20
+    assert final == sorted(set(final))
+    singles, _ = expected_parts(plan, arrivals, windows, cores=2, mode=OUTER)
+    right = [sorted(pairs) for pairs, _ in singles]
+    parts, closed = [[]], 0
+    for one in results:
+        if one.final:
+            due = sorted(sum(right[closed : final[len(parts) - 1] + 1], []))
+            closed = final[len(parts) - 1] + 1
+            # Without order, pairs of arrivals behind it may come before a star, but none is late.
+            assert not Counter(due) - Counter(sum(parts, [])), f"pairs are late for {one}"
+            parts.append([])
+        elif not one.star:
+            parts[-1].append((one.r_id, one.s_id))
+    assert sorted(sum(parts, [])) == sorted(sum(right, []))
 
 
 @pytest.mark.parametrize(

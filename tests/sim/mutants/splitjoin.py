@@ -250,11 +250,27 @@ MUTANTS = [
         r"the precision is 4 of 9",
     ),
     Mutant(
+        "step that is tried again and again",
+        Patch("eddyline_hw.splitjoin.adaptive", "bar.eq(bar << 1)", "bar.eq(bar)"),
+        lambda module: adaptive(AdaptivePrecision=module.AdaptivePrecision),
+        r"cycles at each step were",
+    ),
+    Mutant(
+        "group that is cut with a star that names whoever comes next",
+        Patch(
+            "eddyline_hw.splitjoin.distributor",
+            "packet.hidden.eq(stale)",
+            "packet.hidden.eq(stale & ~open_)",
+        ),
+        lambda module: adaptive(Distributor=module.Distributor),
+        r"came behind arrival",
+    ),
+    Mutant(
         "change of intervals that packets are not told of",
         Patch(
             "eddyline_hw.splitjoin.distributor",
-            "adapts & (self.log != current.log)",
-            "adapts & (self.log != self.log)",
+            "applies & (source.log != current.log)",
+            "applies & (source.log != source.log)",
         ),
         lambda module: adaptive(Distributor=module.Distributor),
         r"inner order, relaxed",
