@@ -9,8 +9,8 @@ import pytest
 
 from eddyline.cli.bench.fast_forward import LINK, MONITOR, FastForward
 from eddyline.cli.bench.report import knee
-from eddyline.cli.bench.rig import SplitRig
-from eddyline.cli.bench.splitjoin import OTHERS, disagreements, formula
+from eddyline.cli.bench.rig import Shape, SplitRig
+from eddyline.cli.bench.splitjoin import OTHERS, disagreements, duty, formula
 from eddyline.cli.bench.steps import Steps
 from eddyline.cli.bench.svg import Line, plot
 from eddyline.cli.main import main
@@ -114,6 +114,13 @@ def test_a_small_run_writes_tables_numbers_and_plots(tmp_path, capsys):
         assert len(lines) in (2, 3, 5)
 
 
+@pytest.mark.slow
+def test_a_run_with_64_cores(tmp_path, capsys):
+    arguments = ["--cores", "64", "--out", str(tmp_path), "--json"]
+    assert main(["bench", "splitjoin", *arguments]) == 0
+    check(json.loads(capsys.readouterr().out), (64,))
+
+
 @pytest.mark.parametrize("wrong", [-1, 1])
 def test_a_formula_that_is_off_by_one_is_noticed(wrong, tmp_path, monkeypatch, capsys):
     right = SplitJoin.latency
@@ -185,6 +192,21 @@ def test_the_formula_holds_for_other_shapes(shape):
     assert [row["order"] for row in rows] == ["outer", "inner"]
     for row in rows:
         assert row["measured"] == documented(row)
+
+
+@pytest.mark.slow
+def test_32_cores_with_8192_rows_keep_what_the_formula_promises():
+    shape = Shape(32, slots=8192 // 32)
+    with Steps() as steps, SplitRig(shape, steps) as rig:
+        rows = formula(rig)
+        busy = duty(rig, [(shape.slots, Precision.OUTER)])
+    assert not disagreements({"formula": rows})
+    assert {row["slots"] for row in rows} == {16, 256}
+    for row in rows:
+        assert row["measured"] == documented(row)
+    for row in busy:
+        assert row["scan"] == 256
+        assert row["busy"] == row["comparing"] == 1
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import eddyline
 from eddyline.device import Tuples, joined, sim_splitjoin, simulated
+from eddyline.device.cpu import CpuDevice
 from eddyline.device.reference import ReferenceDevice
 from eddyline.device.sim_splitjoin import SplitJoinDevice
 from eddyline.errors import DeviceError
@@ -158,6 +159,22 @@ def test_trees_of_several_levels_keep_order_and_lose_only_what_a_core_held(shape
             assert pairs_of(run(device, arrivals)) == kept_without(
                 core, shape["cores"], right, arrivals
             )
+
+
+@pytest.mark.slow
+def test_large_windows_wrap_around():
+    """Compared with the cpu device, since all pairs of such windows take the reference minutes."""
+    rng = np.random.default_rng(2)
+    count = 20_000
+    arrivals = list(zip(rng.integers(0, 2, count), rng.integers(0, 256, count), strict=True))
+    wanted = plan(8192, 8000, Order("inner"))
+    with (
+        CpuDevice() as right,
+        SplitJoinDevice(cores=32, window=8192) as device,
+    ):
+        for one in (right, device):
+            one.configure(wanted)
+        check(run(device, arrivals), run(right, arrivals), wanted.order)
 
 
 def kept_without(core, cores, right, arrivals):

@@ -1,5 +1,6 @@
 """What is measured of SplitJoin, as rows of numbers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from eddyline.cli.bench.steps import Steps
 from eddyline.errors import DeviceError, QueryError
 from eddyline_hw.splitjoin.precision import Precision
 
-__all__ = ["OTHERS", "Sizes", "disagreements", "formula", "measure"]
+__all__ = ["OTHERS", "Sizes", "disagreements", "duty", "formula", "measure"]
 
 Row = dict[str, Any]
 
@@ -256,7 +257,7 @@ def _throughput(rig: SplitRig, steps: Steps) -> dict[str, Any]:
     steps.begin("throughput against match rate")
     results["matches"] = _matches(rig)
     steps.begin("comparators")
-    results["duty"] = _duty(rig)
+    results["duty"] = duty(rig, ((FEW, Precision.OUTER), (1, Precision.NONE), (1, Precision.OUTER)))
     return results
 
 
@@ -304,9 +305,11 @@ def _matches(rig: SplitRig) -> list[Row]:
     return rows
 
 
-def _duty(rig: SplitRig) -> list[Row]:
-    """Return how busy comparators are at saturation, on the core where they are least so."""
-    cases = [(FEW, Precision.OUTER), (1, Precision.NONE), (1, Precision.OUTER)]
+def duty(rig: SplitRig, cases: Iterable[tuple[int, Precision]]) -> list[Row]:
+    """Return how busy comparators are at saturation, on the core where they are least so.
+
+    ``cases`` are slots per core and precisions.
+    """
     rows = []
     for slots, mode in cases:
         for name, pattern in PATTERNS.items():
