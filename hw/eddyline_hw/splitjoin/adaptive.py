@@ -1,6 +1,6 @@
 """Order as exact as the load permits."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -78,15 +78,18 @@ class AdaptivePrecision(wiring.Component):
         last = self.coarsest_log + self.most.bit_length()
         step, barred = Signal(range(last + 1)), Signal(range(last + 1))
         tried = Signal()  # the last change was to a finer step
-        # Periods without waits: needed at a barred step, since the last change, and in a row.
-        bar, easy = (Signal(range(self.patience + 1), init=1) for _ in range(2))
-        lull = Signal(range(2 * self.patience))
-        # All of these change once in a period, so whatever they decide has time.
+        # Periods without waits since the last change, and in a row. A barred step needs a power of
+        # two, so there are enough if one of that bit and the higher ones is set.
+        easy, lull = Signal(range(self.patience + 1), init=1), Signal(range(2 * self.patience))
+        enough = Signal(len(easy) - 1, init=-1)  # the highest bit always is
+        # All of these change once in a period, so what they decide has some cycles.
         held, first, final, rested = Signal(), Signal(init=1), Signal(), Signal()
+        at_bar = Signal()
         m.d.sync += [
             first.eq(step == 0),
             final.eq(step == last),
-            held.eq(easy >= Mux(step <= barred, bar, 1)),
+            at_bar.eq(step <= barred),
+            held.eq((easy & (Cat(enough, 1) | ~at_bar.replicate(len(easy)))).any()),
             rested.eq(lull == 2 * self.patience - 1),
         ]
         coarser, calm, finer = Signal(), Signal(), Signal()
@@ -100,13 +103,11 @@ class AdaptivePrecision(wiring.Component):
         with m.If(calm & ~rested):
             m.d.sync += lull.eq(lull + 1)
         with m.If(calm & rested):  # the load has fallen
-            m.d.sync += [barred.eq(0), bar.eq(1)]
+            m.d.sync += [barred.eq(0), enough.eq(-1)]
         with m.If(coarser):
             m.d.sync += [step.eq(step + 1), tried.eq(0)]
             with m.If(tried):
-                m.d.sync += barred.eq(step + 1)
-                with m.If(bar != self.patience):
-                    m.d.sync += bar.eq(bar << 1)
+                m.d.sync += [barred.eq(step + 1), enough.eq(enough << 1)]
         with m.If(finer):
             m.d.sync += [step.eq(step - 1), tried.eq(1), easy.eq(1)]
         with m.Elif(calm & ~held):
