@@ -1,17 +1,21 @@
 """Every device, the same joins, the same results. A new device only has to be registered."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from eddyline import dictionary, reference
-from eddyline.device import Tuples
+from eddyline.device import Tuples, cpu
 from eddyline.device.cpu import CpuDevice
 from eddyline.device.discovery import DEVICES, open_device
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.engine import nested_join
+from eddyline.engine.choice import choose
 from eddyline.engine.manager import Crew, ManagedJoin
 from eddyline.plan import Order
 from eddyline.query.window import rows, time
@@ -61,6 +65,24 @@ def test_a_device_gives_what_the_definition_gives(device, predicate, data):
 @given(data=st.data())
 def test_every_structure_gives_what_the_definition_gives(device, predicate, data):
     check_unless_refused(device, data.draw(cases(PREDICATES[predicate])))
+
+
+@pytest.fixture
+def restless(monkeypatch):
+    """Let the cpu device begin with BI-Sort wherever that serves, and always move on."""
+    kinds = itertools.cycle(["rap", "wib", "bisort"])
+    monkeypatch.setattr(cpu, "RECONSIDER", 1)
+    monkeypatch.setattr(cpu, "choose", lambda plan, _: choose(plan, "bisort"))
+    monkeypatch.setattr(cpu, "follow", lambda seen: (next(kinds), "on a whim"))
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), batch=st.sampled_from([1, 2, 3]))
+def test_a_structure_may_follow_another_at_any_time(restless, predicate, data, batch):
+    case = replace(data.draw(cases(PREDICATES[predicate])), batch=batch)
+    subwindows = data.draw(st.sampled_from(["", "&subwindows=1", "&subwindows=64"]))
+    check_unless_refused(f"cpu?threads=1{subwindows}", case)
 
 
 @pytest.fixture(scope="module")

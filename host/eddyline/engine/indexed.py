@@ -19,6 +19,8 @@ __all__ = ["ENGINES", "IndexedJoin", "declared", "library"]
 
 # As `Kind` in native/structure.hpp.
 ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3, "grid": 4}
+# Structures of sorted batches, of which a window may have several at a time.
+SUBWINDOWS = {"bisort", "rap", "wib"}
 WINDOWS = {"rows": 0, "time": 1, "unbounded": 2}
 ORDERS = {"none": 0, "outer": 2, "inner": 2}
 OPERATORS = {"eq": 0, "ne": 1, "le": 2, "ge": 3}
@@ -70,7 +72,7 @@ def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
         ("closed", u64, [pointer]),
         ("flush", None, [pointer]),
         ("report", None, [pointer, pointer]),
-        ("kind", None, [pointer, ctypes.c_int]),
+        ("kind", None, [pointer, u64, ctypes.c_int]),
         ("subwindows", None, [pointer, u64]),
     ):
         function = getattr(engine, f"eddyline_join_{name}")
@@ -105,7 +107,8 @@ class IndexedJoin:
     paths : list of Path
         How it is looked up; see :func:`eddyline.engine.access.access_paths`.
     engine : str
-        Structure of new subwindows: ``bisort``, ``rap``, ``wib`` or ``hash``.
+        Structure of new subwindows (``bisort``, ``rap`` or ``wib``), or what needs none:
+        ``hash`` or ``grid``.
     threads : int
         Cores to use.
     subwindows : int
@@ -128,10 +131,11 @@ class IndexedJoin:
         self._library = library()
         self._error = ctypes.create_string_buffer(MESSAGE)
         self._failure = (self._error, MESSAGE)
-        self._paths = len(paths)
+        self._paths = paths
         self._ordered = plan.order.kind != "none"
         if engine == "grid" and shares:
             engine = "bisort"
+        self._engine = engine
         if engine == "grid":  # cells hold bounds, and these decide
             paths = [replace(one, residual=one.undecided) for one in paths]
         spec = np.array(list(_description(plan, paths, engine, subwindows, shares)), np.int64)
@@ -239,16 +243,23 @@ class IndexedJoin:
         self._library.eddyline_join_flush(self._handle)
 
     def use(self, engine: str) -> None:
-        """Let new subwindows have this structure. Those that are there stay as they are."""
-        self._library.eddyline_join_kind(self._handle, ENGINES[engine])
+        """Let new subwindows have this structure, where it serves what is looked up in them.
+
+        Those that are there stay as they are. Only structures of subwindows can follow each other.
+        """
+        if {engine, self._engine} - SUBWINDOWS:
+            raise ValueError(f"engine {self._engine!r} cannot become {engine!r}")
+        for number, path in enumerate(self._paths):
+            kind = ENGINES[path.structure(engine)]
+            self._library.eddyline_join_kind(self._handle, number, kind)
 
     def report(self) -> dict[str, int]:
-        values = np.zeros(4 + 2 * len(SIDE_REPORT) * self._paths, np.uint64)
+        values = np.zeros(4 + 2 * len(SIDE_REPORT) * len(self._paths), np.uint64)
         self._library.eddyline_join_report(self._handle, values.ctypes.data)
         names = ["tuples", "results", "comparisons", "bytes"]
         sides = [
             f"{name}_{side}{path or ''}"
-            for path in range(self._paths)
+            for path in range(len(self._paths))
             for side in "rs"
             for name in SIDE_REPORT
         ]
@@ -311,11 +322,6 @@ def _description(
 
 
 def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
-    kind = engine
-    if kind != "grid" and (
-        len(path.dimensions) == 2 or path.unequal or (kind == "hash" and not path.by_hash)
-    ):
-        kind = "bisort"
     narrow = all(
         plan.layout(side).words[word].width <= 32
         for one in path.dimensions
@@ -323,7 +329,7 @@ def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
         for word in one.words(side)
         if word >= 0
     )
-    yield from (ENGINES[kind], path.wide, narrow, path.hashed, path.unequal)
+    yield from (ENGINES[path.structure(engine)], path.wide, narrow, path.hashed, path.unequal)
     yield from (path.group_bits, path.range_bits, path.truncated)
     yield from (round(SIGMA * 1000), BUFFER, PARTITION)
     yield from (_signed(path.needed[side]) for side in "rs")

@@ -305,7 +305,7 @@ public:
 
     u64 closed() const { return closed_; }
     bool between() const { return !open_; }
-    void set_kind(int kind) { for (auto& lookup : lookups_) lookup->set_kind(Kind(kind)); }
+    void set_kind(size_t path, int kind) { lookups_[path]->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
     // Of each side: tuples held, the oldest and behind the newest, whether the newest subwindow is full.
@@ -890,5 +890,5 @@ EXPORT int eddyline_join_ranges(Join* join, u64* pairs, u64* records, char* erro
 EXPORT u64 eddyline_join_closed(const Join* join) { return join->closed(); }
 EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
 EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }
-EXPORT void eddyline_join_kind(Join* join, int kind) { join->set_kind(kind); }
+EXPORT void eddyline_join_kind(Join* join, u64 path, int kind) { join->set_kind(path, kind); }
 EXPORT void eddyline_join_subwindows(Join* join, u64 count) { join->set_subwindows(count); }
