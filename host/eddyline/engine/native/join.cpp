@@ -102,8 +102,7 @@ public:
     // zero are not stored, and meet nobody who comes later. `written` are their keys, as `keys` of another
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
-        size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
-        if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads * SLICE;
+        size_t slice = by_arrival_ ? pool_.size() * SLICE : n;  // threads have to be worth waking up
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
