@@ -175,7 +175,7 @@ class CpuDevice:
     def _starred(self, part: Part) -> Results:
         arrivals = part.closed - self._closed
         if self._plan.order.kind == "none":  # one star when a batch is complete
-            stars = np.full(int(arrivals > 0), len(part.r_id), np.int64)
+            stars = np.array([len(part.r_id)] if arrivals else [], np.int64)
         else:
             stars = star_positions(
                 self._plan.order, self._since_flush, part.starts, part.stops, part.at, part.ends

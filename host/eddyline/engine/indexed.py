@@ -85,15 +85,17 @@ class _Buffers:
     """Where a part of the results is written."""
 
     def __init__(self, pairs: int, arrivals: int, *, ordered: bool):
-        sizes = [pairs, arrivals, arrivals, arrivals] if ordered else [0] * 4
+        sizes = [pairs, arrivals, arrivals, arrivals] if ordered else []
         self.arrays: list[np.ndarray] = [np.empty(pairs, np.uint32) for _ in range(2)]
         self.arrays += [np.empty(size, np.int64) for size in sizes]
-        self.addresses = [array.ctypes.data for array in self.arrays]
+        self.missing = [] if ordered else [np.empty(0, np.int64)] * 4
+        self.addresses = [array.ctypes.data for array in self.arrays] + [None] * len(self.missing)
 
     def part(self, pairs: int, arrivals: int, closed: int, *, copied: bool) -> Part:
         sizes = [pairs] * 3 + [arrivals] * 3
-        arrays = [array[:size] for array, size in zip(self.arrays, sizes, strict=True)]
-        r_id, s_id, at, ends, starts, stops = [a.copy() for a in arrays] if copied else arrays
+        arrays = [array[:size] for array, size in zip(self.arrays, sizes, strict=False)]
+        r_id, s_id, *more = [a.copy() for a in arrays] if copied else arrays
+        at, ends, starts, stops = more or self.missing
         return Part(r_id, s_id, at, ends, starts, stops, closed)
 
 
@@ -268,8 +270,10 @@ class IndexedJoin:
     def _enter(
         self, function: Callable[..., int], tuples: Tuples, stores: Stores | None, *more: int | None
     ) -> None:
-        arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s, *(stores or ()))]
-        places = [one.ctypes.data for one in arrays] + [None] * (4 - len(arrays))
+        arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s)]
+        places = [one.ctypes.data if len(one) else None for one in arrays]
+        some = [np.ascontiguousarray(one) for one in stores or ()]
+        places += [one.ctypes.data for one in some] + [None] * (2 - len(some))
         sides = np.ascontiguousarray(tuples.sides, np.uint8)
         self._check(
             function(self._handle, sides.ctypes.data, len(sides), *places, *more, *self._failure)
