@@ -10,7 +10,7 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.device.stars import left_open, star_positions
-from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled
+from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled, unserved
 from eddyline.engine.indexed import IndexedJoin
 from eddyline.engine.part import Engine, Part
 from eddyline.errors import DeviceError, MachineError
@@ -115,6 +115,7 @@ class CpuDevice:
         )
         engine, reason = follow(seen)
         if engine != self.choice.engine:
+            reason += unserved(running.paths, engine)
             logger.info("new subwindows are %s: %s", engine, reason)
             self.choice = replace(self.choice, engine=engine, reason=reason)
             running.use(engine)

@@ -133,7 +133,7 @@ class IndexedJoin:
         self._library = library()
         self._error = ctypes.create_string_buffer(MESSAGE)
         self._failure = (self._error, MESSAGE)
-        self._paths = paths
+        self.paths = paths
         self._ordered = plan.order.kind != "none"
         if engine == "grid" and shares:
             engine = "bisort"
@@ -251,17 +251,17 @@ class IndexedJoin:
         """
         if {engine, self._engine} - SUBWINDOWS:
             raise ValueError(f"engine {self._engine!r} cannot become {engine!r}")
-        for number, path in enumerate(self._paths):
+        for number, path in enumerate(self.paths):
             kind = ENGINES[path.structure(engine)]
             self._library.eddyline_join_kind(self._handle, number, kind)
 
     def report(self) -> dict[str, int]:
-        values = np.zeros(4 + 2 * len(SIDE_REPORT) * len(self._paths), np.uint64)
+        values = np.zeros(4 + 2 * len(SIDE_REPORT) * len(self.paths), np.uint64)
         self._library.eddyline_join_report(self._handle, values.ctypes.data)
         names = ["tuples", "results", "comparisons", "bytes"]
         sides = [
             f"{name}_{side}{path or ''}"
-            for path in range(len(self._paths))
+            for path in range(len(self.paths))
             for side in "rs"
             for name in SIDE_REPORT
         ]

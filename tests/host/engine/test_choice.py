@@ -87,6 +87,20 @@ def test_engines_that_cannot_serve_say_what_can():
         choose(plan(BANDS, "inner"), "grid")
 
 
+@pytest.mark.parametrize(
+    ("on", "reason"),
+    [
+        ("abs(r.x - s.a) <= 3", "asked for"),
+        (BANDS, "asked for; two bands are looked up in bisort"),
+        ("r.x <> s.a", "asked for; inequalities are looked up in bisort"),
+        ("r.x = s.a OR r.y <> s.b", "asked for; inequalities are looked up in bisort"),
+    ],
+)
+def test_what_an_engine_leaves_to_another_is_said(on, reason):
+    assert choose(plan(on), "wib").reason == reason
+    assert choose(plan(on), "bisort").reason == "asked for"
+
+
 def test_panjoins_rule():
     assert follow(Observed(window=1 << 20, batch=1 << 16, selectivity=1, drift=0))[0] == "bisort"
     assert follow(Observed(window=1 << 23, batch=16, selectivity=100, drift=0))[0] == "bisort"
