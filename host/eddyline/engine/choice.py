@@ -33,7 +33,7 @@ DRIFTS = 0.25
 
 @dataclass(frozen=True)
 class Observed:
-    """What a running join has seen: tuples of the larger window, of a batch, pairs, drift."""
+    """What a join has seen of late: tuples of the larger window and of a batch, pairs, drift."""
 
     window: int
     batch: float
