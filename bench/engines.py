@@ -53,6 +53,8 @@ def compared(work: Workload, peers: list[Participant]) -> Iterator[str]:
     )
     for peer in peers:
         other = measured(peer, work)
+        if not other.extrapolated and not isinstance(peer, Ranges):
+            assert other.pairs == result.pairs, f"{peer.name} finds {other.pairs} pairs"
         about = "about " if other.extrapolated else ""
         yield (
             f"  {about}{other.cpu_seconds / result.cpu_seconds:.3g} x {peer.name}, on the wall "
@@ -62,4 +64,4 @@ def compared(work: Workload, peers: list[Participant]) -> Iterator[str]:
 
 
 def rate(ours: Device, work: Workload) -> float:
-    return work.tuples / measured(ours, work, repeats=1).cpu_seconds / 1e6
+    return work.tuples / measured(ours, work).cpu_seconds / 1e6

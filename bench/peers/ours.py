@@ -107,9 +107,11 @@ def encoded(work: Workload, batch: int) -> list[Tuples]:
         encoder = SideEncoder(query.lowering.side(side), dictionary, side=side)
         whole = table.combine_chunks().to_batches()[0]
         records.append(encoder.encode(whole))
-    half = max(1, batch // 2)
+    sides = np.tile(np.array([0, 1], np.uint8), work.rows)
     tuples = []
-    for begin in range(0, work.rows, half):
-        r, s = (one[begin : begin + half] for one in records)
-        tuples.append(Tuples(np.tile(np.array([0, 1], np.uint8), len(r)), r, s))
+    for begin in range(0, work.tuples, batch):
+        end = min(begin + batch, work.tuples)
+        r = records[0][(begin + 1) // 2 : (end + 1) // 2]
+        s = records[1][begin // 2 : end // 2]
+        tuples.append(Tuples(sides[begin:end], r, s))
     return tuples

@@ -158,6 +158,15 @@ def test_explain_prints_the_plan_as_json(tmp_path, capsys):
     assert json.loads(plan.to_json())["window_r"] == {"kind": "rows", "size": 65536}
 
 
+def test_explain_takes_an_engine(tmp_path, capsys):
+    r, s = write(tmp_path / "r.parquet", x=[1]), write(tmp_path / "s.parquet", a=[1])
+    command = ["explain", str(r), str(s), "--on", "r.x < s.a", "--engine"]
+    assert main([*command, "wib"]) == 0
+    assert "engine      wib, asked for\n" in capsys.readouterr().out
+    assert main([*command, "hash"]) == 1
+    assert "use bisort, rap or wib" in capsys.readouterr().err
+
+
 def test_devices_are_listed(capsys):
     assert main(["devices"]) == 0
     said = capsys.readouterr().out

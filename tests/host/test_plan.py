@@ -111,6 +111,8 @@ def test_explain_tells_what_matters():
     )
     several = "\n".join(describe(Query(R, S, "r.x <> s.a OR r.y = s.b", rows(1), rows(1))))
     assert "index       r.w0 (x) <> s.w0 (a)\n            r.w1 (y) = s.w1 (b); 1 more" in several
+    forced = "\n".join(describe(Query(R, S, "r.x <> s.a", rows(1), rows(1)), "rap"))
+    assert "engine      rap, asked for; inequalities are looked up in bisort" in forced
     none = "\n".join(describe(Query(R, S, "r.x > 1", rows(1), rows(1))))
     assert "engine      nested, no index serves this predicate: every pair is compared" in none
 

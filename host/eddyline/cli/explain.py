@@ -6,7 +6,7 @@ eddyline explain r.parquet s.parquet --on "r.x BETWEEN s.a-10 AND s.a+10"
 import argparse
 from collections.abc import Iterator
 
-from eddyline.cli.query import add_query_arguments, query_of, sources_of
+from eddyline.cli.query import add_engine_argument, add_query_arguments, query_of, sources_of
 from eddyline.engine.access import Dimension, comparisons
 from eddyline.engine.choice import Choice, choose
 from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate
@@ -17,17 +17,18 @@ __all__ = ["add_arguments", "describe", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
+    add_engine_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the plan itself, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     query = query_of(args, *sources_of(args))
-    print(query.plan.to_json() if args.json else "\n".join(describe(query)))
+    print(query.plan.to_json() if args.json else "\n".join(describe(query, args.engine or "auto")))
     return 0
 
 
-def describe(query: Query) -> Iterator[str]:
-    """Yield the lines that explain a query."""
+def describe(query: Query, engine: str = "auto") -> Iterator[str]:
+    """Yield the lines that explain a query, and why this engine joins it, or how."""
     plan = query.plan
     yield f"plan        {plan.digest[:16]}"
     for side in "rs":
@@ -40,7 +41,7 @@ def describe(query: Query) -> Iterator[str]:
         for width in widths
     )
     yield f"comparators {counted or 'none'}"
-    choice = choose(plan)
+    choice = choose(plan, engine)
     yield f"engine      {choice.engine}, {choice.reason}"
     for number, line in enumerate(_lookups(plan, choice)):
         yield f"{'index' if number == 0 else '':11} {line}"

@@ -22,7 +22,12 @@ import pyarrow as pa
 
 from eddyline.cli.interrupts import Interrupts
 from eddyline.cli.progress import Notice, Progress, grouped
-from eddyline.cli.query import add_query_arguments, query_of, sources_of
+from eddyline.cli.query import (
+    add_engine_argument,
+    add_query_arguments,
+    query_of,
+    sources_of,
+)
 from eddyline.device import Device
 from eddyline.device.discovery import open_device
 from eddyline.errors import DataError, DeviceError, QueryError
@@ -39,11 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", help="where to join; see 'eddyline devices' (default: auto)"
     )
-    parser.add_argument(
-        "--engine",
-        choices=["auto", "bisort", "rap", "wib", "hash", "grid", "sorted", "nested"],
-        help="how the cpu device searches its windows; see 'eddyline explain' (default: auto)",
-    )
+    add_engine_argument(parser)
     parser.add_argument(
         "--clock",
         type=frequency,

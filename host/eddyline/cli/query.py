@@ -13,7 +13,7 @@ from eddyline.io.source import Source
 from eddyline.query import Query
 from eddyline.query.window import parse_window
 
-__all__ = ["add_query_arguments", "query_of", "query_options", "sources_of"]
+__all__ = ["add_engine_argument", "add_query_arguments", "query_of", "query_options", "sources_of"]
 
 TYPES = {
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
@@ -21,6 +21,14 @@ TYPES = {
     "float32": pa.float32(), "float64": pa.float64(), "bool": pa.bool_(), "date": pa.date32(),
     "timestamp": pa.timestamp("us"), "string": pa.string(),
 }  # fmt: skip
+
+
+def add_engine_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=["auto", "bisort", "rap", "wib", "hash", "grid", "sorted", "nested"],
+        help="how the cpu device searches its windows; see 'eddyline explain' (default: auto)",
+    )
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:

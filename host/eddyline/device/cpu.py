@@ -10,7 +10,7 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.device.stars import left_open, star_positions
-from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled
+from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled, unserved
 from eddyline.engine.indexed import IndexedJoin
 from eddyline.engine.part import Engine, Part
 from eddyline.errors import DeviceError, MachineError
@@ -88,7 +88,7 @@ class CpuDevice:
             logger.warning("engine %s, %s", choice.engine, choice.reason)
         self._adapts = self.engine == "auto" and choice.engine == "bisort"
         self.choice = choice
-        self._pushes = self._pushed = self._considered = 0
+        self._pushes = self._pushed = self._tuples = self._pairs = 0
         self._closed = self._since_flush = 0
 
     def push(self, tuples: Tuples) -> None:
@@ -97,24 +97,27 @@ class CpuDevice:
         self._running.push(tuples)
         self._pushes += 1
         self._pushed += len(tuples)
-        if self._adapts and self._pushed - self._considered >= RECONSIDER:
+        if self._adapts and self._pushed >= RECONSIDER:
             self._reconsider()
 
     def _reconsider(self) -> None:
-        """Let new subwindows have the structure that suits what has been seen."""
+        """Let new subwindows have the structure that suits what was seen since the last look."""
         running = self._running
         if not isinstance(running, IndexedJoin):
             return
-        self._considered = self._pushed
         report = running.report()
+        tuples, pairs = report["tuples"], report["results"]
         seen = Observed(
             window=max(report[f"subwindow_tuples_{s}"] * report[f"subwindows_{s}"] for s in "rs"),
             batch=self._pushed / self._pushes,
-            selectivity=report["results"] / max(report["tuples"], 1),
+            selectivity=(pairs - self._pairs) / max(tuples - self._tuples, 1),
             drift=max(report["drift_r"], report["drift_s"]) / 1e6,
         )
+        self._pushes = self._pushed = 0
+        self._tuples, self._pairs = tuples, pairs
         engine, reason = follow(seen)
         if engine != self.choice.engine:
+            reason += unserved(running.paths, engine)
             logger.info("new subwindows are %s: %s", engine, reason)
             self.choice = replace(self.choice, engine=engine, reason=reason)
             running.use(engine)
@@ -175,7 +178,7 @@ class CpuDevice:
     def _starred(self, part: Part) -> Results:
         arrivals = part.closed - self._closed
         if self._plan.order.kind == "none":  # one star when a batch is complete
-            stars = np.full(int(arrivals > 0), len(part.r_id), np.int64)
+            stars = np.array([len(part.r_id)] if arrivals else [], np.int64)
         else:
             stars = star_positions(
                 self._plan.order, self._since_flush, part.starts, part.stops, part.at, part.ends

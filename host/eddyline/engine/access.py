@@ -69,6 +69,16 @@ class Path:
     def by_hash(self) -> bool:
         return not self.dimensions and not self.unequal
 
+    def structure(self, engine: str) -> str:
+        """Name what an engine looks this up in: BI-Sort, which serves all, or its own index."""
+        serves = {
+            "rap": len(self.dimensions) < 2 and not self.unequal,
+            "wib": len(self.dimensions) < 2 and not self.unequal,
+            "hash": self.by_hash,
+            "grid": True,
+        }
+        return engine if serves.get(engine) else "bisort"
+
 
 def access_paths(plan: Plan) -> list[Path] | None:
     """Return how the parts of a predicate are looked up, or None if no index serves it."""

@@ -21,7 +21,7 @@ from eddyline.engine.part import Engine, ShareEngine
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["Choice", "Observed", "choose", "follow", "uncompiled"]
+__all__ = ["Choice", "Observed", "choose", "follow", "uncompiled", "unserved"]
 
 # Tuples of a window per tuple of a batch, from which on BI-Sort's subwindows are too many.
 LARGE_BATCH = 1 << 14
@@ -33,7 +33,7 @@ DRIFTS = 0.25
 
 @dataclass(frozen=True)
 class Observed:
-    """What a running join has seen: tuples of the larger window, of a batch, pairs, drift."""
+    """What a join has seen of late: tuples of the larger window and of a batch, pairs, drift."""
 
     window: int
     batch: float
@@ -137,7 +137,7 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
             "use bisort, or auto"
         )
     if engine != "auto":
-        return Choice(engine, paths, "asked for")
+        return Choice(engine, paths, "asked for" + unserved(paths, engine))
     if all(path.by_hash for path in paths):
         return Choice("hash", paths, "equalities only: a hash finds them in one step")
     if cells_serve(plan, paths) and bounded(paths[0]):
@@ -151,6 +151,15 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
     return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")
+
+
+def unserved(paths: list[Path], engine: str) -> str:
+    """Add to a reason what the engine looks up in another structure than its own."""
+    if engine not in ("rap", "wib"):
+        return ""
+    others = [path for path in paths if path.structure(engine) != engine]
+    names = ["inequalities" if path.unequal else "two bands" for path in others]
+    return f"; {' and '.join(sorted(set(names)))} are looked up in bisort" if names else ""
 
 
 def uncompiled(plan: Plan, why: str) -> Choice:

@@ -19,6 +19,8 @@ __all__ = ["ENGINES", "IndexedJoin", "declared", "library"]
 
 # As `Kind` in native/structure.hpp.
 ENGINES = {"bisort": 0, "rap": 1, "wib": 2, "hash": 3, "grid": 4}
+# Structures of sorted batches, of which a window may have several at a time.
+SUBWINDOWS = {"bisort", "rap", "wib"}
 WINDOWS = {"rows": 0, "time": 1, "unbounded": 2}
 ORDERS = {"none": 0, "outer": 2, "inner": 2}
 OPERATORS = {"eq": 0, "ne": 1, "le": 2, "ge": 3}
@@ -70,7 +72,7 @@ def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
         ("closed", u64, [pointer]),
         ("flush", None, [pointer]),
         ("report", None, [pointer, pointer]),
-        ("kind", None, [pointer, ctypes.c_int]),
+        ("kind", None, [pointer, u64, ctypes.c_int]),
         ("subwindows", None, [pointer, u64]),
     ):
         function = getattr(engine, f"eddyline_join_{name}")
@@ -83,15 +85,17 @@ class _Buffers:
     """Where a part of the results is written."""
 
     def __init__(self, pairs: int, arrivals: int, *, ordered: bool):
-        sizes = [pairs, arrivals, arrivals, arrivals] if ordered else [0] * 4
+        sizes = [pairs, arrivals, arrivals, arrivals] if ordered else []
         self.arrays: list[np.ndarray] = [np.empty(pairs, np.uint32) for _ in range(2)]
         self.arrays += [np.empty(size, np.int64) for size in sizes]
-        self.addresses = [array.ctypes.data for array in self.arrays]
+        self.missing = [] if ordered else [np.empty(0, np.int64)] * 4
+        self.addresses = [array.ctypes.data for array in self.arrays] + [None] * len(self.missing)
 
     def part(self, pairs: int, arrivals: int, closed: int, *, copied: bool) -> Part:
         sizes = [pairs] * 3 + [arrivals] * 3
-        arrays = [array[:size] for array, size in zip(self.arrays, sizes, strict=True)]
-        r_id, s_id, at, ends, starts, stops = [a.copy() for a in arrays] if copied else arrays
+        arrays = [array[:size] for array, size in zip(self.arrays, sizes, strict=False)]
+        r_id, s_id, *more = [a.copy() for a in arrays] if copied else arrays
+        at, ends, starts, stops = more or self.missing
         return Part(r_id, s_id, at, ends, starts, stops, closed)
 
 
@@ -105,7 +109,8 @@ class IndexedJoin:
     paths : list of Path
         How it is looked up; see :func:`eddyline.engine.access.access_paths`.
     engine : str
-        Structure of new subwindows: ``bisort``, ``rap``, ``wib`` or ``hash``.
+        Structure of new subwindows (``bisort``, ``rap`` or ``wib``), or what needs none:
+        ``hash`` or ``grid``.
     threads : int
         Cores to use.
     subwindows : int
@@ -128,10 +133,11 @@ class IndexedJoin:
         self._library = library()
         self._error = ctypes.create_string_buffer(MESSAGE)
         self._failure = (self._error, MESSAGE)
-        self._paths = len(paths)
+        self.paths = paths
         self._ordered = plan.order.kind != "none"
         if engine == "grid" and shares:
             engine = "bisort"
+        self._engine = engine
         if engine == "grid":  # cells hold bounds, and these decide
             paths = [replace(one, residual=one.undecided) for one in paths]
         spec = np.array(list(_description(plan, paths, engine, subwindows, shares)), np.int64)
@@ -239,16 +245,23 @@ class IndexedJoin:
         self._library.eddyline_join_flush(self._handle)
 
     def use(self, engine: str) -> None:
-        """Let new subwindows have this structure. Those that are there stay as they are."""
-        self._library.eddyline_join_kind(self._handle, ENGINES[engine])
+        """Let new subwindows have this structure, where it serves what is looked up in them.
+
+        Those that are there stay as they are. Only structures of subwindows can follow each other.
+        """
+        if {engine, self._engine} - SUBWINDOWS:
+            raise ValueError(f"engine {self._engine!r} cannot become {engine!r}")
+        for number, path in enumerate(self.paths):
+            kind = ENGINES[path.structure(engine)]
+            self._library.eddyline_join_kind(self._handle, number, kind)
 
     def report(self) -> dict[str, int]:
-        values = np.zeros(4 + 2 * len(SIDE_REPORT) * self._paths, np.uint64)
+        values = np.zeros(4 + 2 * len(SIDE_REPORT) * len(self.paths), np.uint64)
         self._library.eddyline_join_report(self._handle, values.ctypes.data)
         names = ["tuples", "results", "comparisons", "bytes"]
         sides = [
             f"{name}_{side}{path or ''}"
-            for path in range(self._paths)
+            for path in range(len(self.paths))
             for side in "rs"
             for name in SIDE_REPORT
         ]
@@ -257,8 +270,10 @@ class IndexedJoin:
     def _enter(
         self, function: Callable[..., int], tuples: Tuples, stores: Stores | None, *more: int | None
     ) -> None:
-        arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s, *(stores or ()))]
-        places = [one.ctypes.data for one in arrays] + [None] * (4 - len(arrays))
+        arrays = [np.ascontiguousarray(one) for one in (tuples.r, tuples.s)]
+        places = [one.ctypes.data if len(one) else None for one in arrays]
+        some = [np.ascontiguousarray(one) for one in stores or ()]
+        places += [one.ctypes.data for one in some] + [None] * (2 - len(some))
         sides = np.ascontiguousarray(tuples.sides, np.uint8)
         self._check(
             function(self._handle, sides.ctypes.data, len(sides), *places, *more, *self._failure)
@@ -311,11 +326,6 @@ def _description(
 
 
 def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
-    kind = engine
-    if kind != "grid" and (
-        len(path.dimensions) == 2 or path.unequal or (kind == "hash" and not path.by_hash)
-    ):
-        kind = "bisort"
     narrow = all(
         plan.layout(side).words[word].width <= 32
         for one in path.dimensions
@@ -323,7 +333,7 @@ def _path(plan: Plan, path: Path, engine: str) -> Iterable[int]:
         for word in one.words(side)
         if word >= 0
     )
-    yield from (ENGINES[kind], path.wide, narrow, path.hashed, path.unequal)
+    yield from (ENGINES[path.structure(engine)], path.wide, narrow, path.hashed, path.unequal)
     yield from (path.group_bits, path.range_bits, path.truncated)
     yield from (round(SIGMA * 1000), BUFFER, PARTITION)
     yield from (_signed(path.needed[side]) for side in "rs")

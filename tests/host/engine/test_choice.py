@@ -1,15 +1,20 @@
 """Which index serves a predicate, and which engine is taken."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.device import Tuples, cpu
 from eddyline.device.cpu import CpuDevice
+from eddyline.dictionary import Dictionary
+from eddyline.encode import SideEncoder
 from eddyline.engine.access import access_paths
 from eddyline.engine.choice import Observed, choose, follow
 from eddyline.errors import DeviceError
 from eddyline.plan import Order
 from eddyline.query import Query
 from eddyline.query.window import rows
+from tests.host.twin.joins import parts
 
 R = pa.schema({"x": pa.int32(), "y": pa.float32(), "t": pa.string(), "w": pa.int64()})
 S = pa.schema({"a": pa.int32(), "b": pa.float32(), "u": pa.string(), "v": pa.int64()})
@@ -87,6 +92,20 @@ def test_engines_that_cannot_serve_say_what_can():
         choose(plan(BANDS, "inner"), "grid")
 
 
+@pytest.mark.parametrize(
+    ("on", "reason"),
+    [
+        ("abs(r.x - s.a) <= 3", "asked for"),
+        (BANDS, "asked for; two bands are looked up in bisort"),
+        ("r.x <> s.a", "asked for; inequalities are looked up in bisort"),
+        ("r.x = s.a OR r.y <> s.b", "asked for; inequalities are looked up in bisort"),
+    ],
+)
+def test_what_an_engine_leaves_to_another_is_said(on, reason):
+    assert choose(plan(on), "wib").reason == reason
+    assert choose(plan(on), "bisort").reason == "asked for"
+
+
 def test_panjoins_rule():
     assert follow(Observed(window=1 << 20, batch=1 << 16, selectivity=1, drift=0))[0] == "bisort"
     assert follow(Observed(window=1 << 23, batch=16, selectivity=100, drift=0))[0] == "bisort"
@@ -94,6 +113,29 @@ def test_panjoins_rule():
     engine, reason = follow(Observed(window=1 << 23, batch=16, selectivity=1, drift=0.9))
     assert engine == "wib"
     assert "moves by 90%" in reason
+
+
+def test_a_stream_that_changes_is_seen_as_it_is_now(monkeypatch):
+    seen = []
+    monkeypatch.setattr(cpu, "RECONSIDER", 400)
+    monkeypatch.setattr(cpu, "follow", lambda one: (seen.append(one), ("bisort", "as before"))[1])
+    query = Query(R, S, "abs(r.x - s.a) <= 1", rows(10), rows(10), order=Order("outer"))
+    x, a = np.repeat([0, 7], 400), np.repeat([1000, 7], 400)
+    records = [
+        SideEncoder(query.lowering.side(side), Dictionary(), side=side).encode(
+            pa.record_batch({name: pa.array(values, pa.int32())})
+        )
+        for side, name, values in (("r", "x", x), ("s", "a", a))
+    ]
+    whole = Tuples(np.tile(np.array([0, 1], np.uint8), 800), *records)
+    with CpuDevice(threads=1) as device:
+        device.configure(query.plan)
+        for piece in parts(whole, [*range(200, 800, 200), *range(800, 1600, 2)]):
+            device.push(piece)
+            while not device.pull().nothing:
+                pass
+    assert [one.batch for one in seen] == [200, 200, 2, 2]
+    assert (seen[1].selectivity, round(seen[3].selectivity)) == (0, 10)
 
 
 def test_a_machine_without_a_compiler_still_joins(monkeypatch, caplog):

@@ -77,11 +77,13 @@ def table(rng, shape, names, *, wide: float = 0.0) -> pa.Table:
     )
 
 
-def joined(query: Query, r: pa.Table, s: pa.Table, **options) -> tuple[np.ndarray, dict]:
+def joined(
+    query: Query, r: pa.Table, s: pa.Table, *, batch: int = 1 << 14, **options
+) -> tuple[np.ndarray, dict]:
     """Return the pairs, sorted, and the counters."""
     with CpuDevice(**options) as device:
         sources = [[ArrowSource(one, name="test")] for one in (r, s)]
-        parts = list(Session(query, *sources, device, batch=1 << 14))
+        parts = list(Session(query, *sources, device, batch=batch))
         counters = device.counters()
     found = [np.concatenate([part[name].to_numpy() for part in parts]) for name in "ij"]
     pairs = found[0].astype(np.int64) << 32 | found[1]
@@ -139,6 +141,49 @@ def test_where_there_are_many_pairs(on):
     found, _ = joined(query, r, s, threads=1)
     assert len(found) > 64 * 2 * COUNT
     np.testing.assert_array_equal(found, expected)
+
+
+def with_bands(s: pa.Table, widths: np.ndarray) -> pa.Table:
+    top = s["a"].to_numpy() + widths.astype(np.int64)
+    return s.set_column(s.schema.get_field_index("top"), "top", pa.array(top))
+
+
+MOST_BYTES = 16 << 20  # the windows of this module have less than one
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bands_that_cover_much_take_no_more_memory_than_others(threads):
+    """What a tuple looks at is written down: a bounded part of it, however much there is."""
+    rng = np.random.default_rng(6)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    s = with_bands(s, np.where(np.arange(COUNT) < COUNT - 1000, 9, 100_000))
+    query = query_of("r.x BETWEEN s.a AND s.top", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, batch=1 << 16, engine="grid", threads=threads)
+    assert len(found) > 1000 * 4000
+    np.testing.assert_array_equal(found, expected)
+    assert counters["bytes"] < MOST_BYTES
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_pairs_of_two_bands_take_no_more_memory_than_few(threads):
+    rng = np.random.default_rng(7)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    query = query_of("abs(r.x - s.a) <= 9000 AND abs(r.y - s.b) <= 40000", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, batch=1 << 16, engine="grid", threads=threads)
+    assert len(found) > 500 * COUNT
+    np.testing.assert_array_equal(found, expected)
+    assert counters["bytes"] < MOST_BYTES
+
+
+def test_a_few_wide_bands_do_not_widen_every_lookup():
+    rng = np.random.default_rng(8)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    s = with_bands(s, np.where(rng.random(COUNT) < 0.005, 10_000, 9))
+    query = query_of("r.x BETWEEN s.a AND s.top", r, s, "rows")
+    found, counters = joined(query, r, s, engine="grid", threads=1)
+    assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eddyline.device import cpu
 from eddyline.device.cpu import CpuDevice
 from eddyline.engine.choice import choose
 from eddyline.errors import DeviceError
@@ -116,20 +117,34 @@ def test_engines_find_what_the_nested_loop_finds(on, data):
 
 @pytest.mark.parametrize("shape", ["uniform", "skewed"])
 @pytest.mark.parametrize("engine", ["grid", "bisort"])
-def test_two_bands_look_at_few_candidates_whatever_the_window(engine, shape):
-    """Ten partners on average at each size; the constant is ours, that it stays is the point."""
-    for window in (2000, 16_000):
-        rng = np.random.default_rng(window)
-        count = 2 * window
-        r, s = table(rng, shape, count, "xy"), table(rng, shape, count, "ab")
-        share = np.sqrt(10 / window)
-        gaps = np.abs(r["x"].to_numpy() - np.roll(s["a"].to_numpy(), 1))
-        reach = int(np.nanquantile(gaps, share))
-        on = f"abs(r.x - s.a) <= {max(1, reach)} AND abs(r.y - s.b) <= {max(1, reach)}"
-        query = Query(r.schema, s.schema, on, rows(window), rows(window))
-        with CpuDevice(engine=engine, threads=1) as device:
-            for _ in Session(query, *([ArrowSource(one, name="t")] for one in (r, s)), device):
-                pass
-            report = device.counters()
-        assert report["results"] > count
-        assert report["comparisons"] < 12 * (report["results"] + report["tuples"])
+@pytest.mark.parametrize("window", [2000, 16_000])
+def test_two_bands_look_at_few_candidates_whatever_the_window(engine, shape, window):
+    assert candidates_of_two_bands(shape, window, engine=engine) < 12
+
+
+def test_two_bands_stay_in_strips_when_new_subwindows_are_to_have_another_structure(monkeypatch):
+    monkeypatch.setattr(cpu, "RECONSIDER", 1000)
+    monkeypatch.setattr(cpu, "follow", lambda seen: ("wib", "for once"))
+    assert candidates_of_two_bands("uniform", 16_000, batch=1000, order="inner") < 12
+
+
+def candidates_of_two_bands(shape, window, *, order="none", batch=1 << 16, **options):
+    """Join with ten partners on average; return candidates per tuple and pair.
+
+    The constant they are compared with is ours; that it holds at every size is the point.
+    """
+    rng = np.random.default_rng(window)
+    count = 2 * window
+    r, s = table(rng, shape, count, "xy"), table(rng, shape, count, "ab")
+    share = np.sqrt(10 / window)
+    gaps = np.abs(r["x"].to_numpy() - np.roll(s["a"].to_numpy(), 1))
+    reach = int(np.nanquantile(gaps, share))
+    on = f"abs(r.x - s.a) <= {max(1, reach)} AND abs(r.y - s.b) <= {max(1, reach)}"
+    query = Query(r.schema, s.schema, on, rows(window), rows(window), order=Order(order))
+    with CpuDevice(threads=1, **options) as device:
+        sources = ([ArrowSource(one, name="t")] for one in (r, s))
+        for _ in Session(query, *sources, device, batch=batch):
+            pass
+        report = device.counters()
+    assert report["results"] > count
+    return report["comparisons"] / (report["results"] + report["tuples"])

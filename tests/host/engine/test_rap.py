@@ -1,5 +1,7 @@
 """RaP-Table: room for every skew, and splitters that follow the tuples."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,20 @@ from hypothesis import strategies as st
 from eddyline.engine.structure import Structure
 from eddyline.streams import PanJoin
 from tests.host.engine.model import LAST
+
+
+def resident() -> int:
+    """Return the bytes of this process that are not those of files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(one.split()[1]) for one in lines if one.startswith("RssAnon"))
+
+
+def test_what_is_not_used_of_a_large_table_takes_no_memory():
+    before = resident()
+    table = Structure("rap", capacity=10_000_000, partitions=10_000_000 // 64)
+    table.insert(np.arange(100) * 2**25, np.arange(100))
+    assert table.report()["bytes"] > 200 << 20
+    assert resident() - before < 30 << 20
 
 
 def entries_as_printed(counts, capacity, sigma):

@@ -18,7 +18,11 @@ LONGEST = 2**63 - 1
 
 
 class Sharing(Protocol):
-    """Decides which worker stores a tuple. A pair is found by the one that stores the earlier."""
+    """Decides which worker stores a tuple.
+
+    A pair is found by the one that stores the earlier; with an index, a pair within a batch by the
+    one that stores the tuple of R.
+    """
 
     def owners(self, tuples: Tuples, first: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return the places of the workers that store these tuples of R and of S.

@@ -51,7 +51,8 @@ protected:
     std::vector<Tuple> wide_[2];  // tuples that cover too many cells: everyone looks at them
 
 private:
-    std::vector<std::vector<Visits>> visits_;  // by part of the batch, then of the cells
+    std::vector<std::vector<Visits>> visits_;  // by part of the arrivals at hand, then of the cells
+    size_t aimed_ = 0;            // arrivals whose visits have been written down
     struct Place { size_t list, at; };
     std::vector<Place> next_;     // where to go on, of each part of the cells
     size_t arrived_ = 0, place_[2];  // the same for wide tuples
@@ -68,10 +69,11 @@ protected:
     virtual bool locate(int, size_t) { return false; }
     virtual size_t home(const Box& box) = 0;
     // Write down which cells the arrivals visit from `from` to `to`, whose first have these places.
-    // There is room for FEW visits each.
-    static constexpr size_t FEW = 4;
-    virtual void aim(const Batch& batch, size_t from, size_t to, size_t* place,
-                     std::vector<Visits>& visits) const = 0;
+    // There is room for FEW visits each. Those with more of them are at an end after MANY: they would
+    // fill the memory. Returns up to where it came.
+    static constexpr size_t FEW = 4, MANY = 1 << 16;
+    virtual size_t aim(const Batch& batch, size_t from, size_t to, size_t* place,
+                       std::vector<Visits>& visits) const = 0;
 
     // What is known of the widths of bounds without having seen any: values have none.
     typename Cells<K, D>::Widths widths() const {
@@ -126,24 +128,11 @@ public:
             }
             any_wide_[s] = locate(s, batch.size(s)) || !wide_[s].empty();
         }, many);
-        size_t parts = many ? pool.size() : 1, lists = many ? cells_.parts() : 1;
-        visits_.resize(parts);
-        pool.run(parts, [&](size_t part) {
-            size_t from = n * part / parts, to = n * (part + 1) / parts, place[2];
-            for (int s : {0, 1}) {
-                const auto& places = batch.arrival[s];
-                place[s] = std::lower_bound(places.begin(), places.end(), from) - places.begin();
-            }
-            visits_[part].resize(lists);
-            for (Visits& list : visits_[part]) {
-                list.n = 0;
-                list.room(FEW * (to - from) + 1);
-            }
-            aim(batch, from, to, place, visits_[part]);
-        });
-        next_.assign(lists, {0, 0});
-        found.resize(lists + 1);
-        arrived_ = place_[0] = place_[1] = 0;
+        visits_.resize(many ? pool.size() : 1);
+        next_.resize(many ? cells_.parts() : 1);
+        found.resize(next_.size() + 1);
+        aimed_ = arrived_ = place_[0] = place_[1] = 0;
+        aim_on(batch, pool);
     }
 
     bool walk(const Batch& batch, size_t enough, Pool& pool) override {
@@ -158,7 +147,12 @@ public:
         for (u64 one : looked) sum += one;
         for (const Steps& some : found) pairs += some.n;
         examined += sum;
-        bool all = std::all_of(ended.begin(), ended.end(), [](u8 one) { return one; });
+        bool all = std::all_of(ended.begin(), ended.end() - 1, [](u8 one) { return one; });
+        if (all && aimed_ < batch.sides.size()) {
+            aim_on(batch, pool);
+            all = false;
+        }
+        all &= ended.back();
         count(sum, pairs, all ? batch.sides.size() : 0);
         return all;
     }
@@ -173,9 +167,41 @@ public:
         }
         room_ = 0;
     }
-    size_t bytes() const override { return cells_.bytes(); }
+    size_t bytes() const override {
+        size_t visits = 0;
+        for (const auto& lists : visits_)
+            for (const Visits& list : lists) visits += list.all.capacity();
+        return cells_.bytes() + visits * sizeof(Visit);
+    }
 
 private:
+    // Write down the next visits.
+    void aim_on(const Batch& batch, Pool& pool) {
+        size_t begin = aimed_, left = batch.sides.size() - begin, parts = visits_.size();
+        std::vector<size_t> ends(parts);
+        auto border = [&](size_t part) { return begin + left * part / parts; };
+        pool.run(parts, [&](size_t part) {
+            size_t from = border(part), to = border(part + 1), place[2];
+            for (int s : {0, 1}) {
+                const auto& places = batch.arrival[s];
+                place[s] = std::lower_bound(places.begin(), places.end(), from) - places.begin();
+            }
+            visits_[part].resize(next_.size());
+            for (Visits& list : visits_[part]) {
+                list.n = 0;
+                list.room(FEW * (to - from) + 1);
+            }
+            ends[part] = aim(batch, from, to, place, visits_[part]);
+        });
+        // Visits are made in order of arrival: what is behind a part with a rest is aimed again.
+        size_t part = 0;
+        while (part + 1 < parts && ends[part] == border(part + 1)) part++;
+        aimed_ = ends[part];
+        while (++part < parts)
+            for (Visits& list : visits_[part]) list.n = 0;
+        std::fill(next_.begin(), next_.end(), Place{0, 0});
+    }
+
     // Visit the cells of a part; returns whether all have been visited.
     bool visit(const Batch& batch, size_t part, size_t enough, u64& looked) {
         Place& next = next_[part];

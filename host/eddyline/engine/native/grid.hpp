@@ -12,6 +12,7 @@ template <class K, int D> class GridOf final : public InCells<K, D> {
     using Base::boxes_, Base::use_, Base::cells_, Base::path, Base::room_, Base::oldest_, Base::wide_;
     struct Spot { int32_t low[D], high[D]; };  // ranks of bounds
     static constexpr size_t FIRST = 256, SAMPLE = 1 << 16;
+    static constexpr size_t PIECES = 4;  // subwindows that a window becomes
     static constexpr int SEGMENT_BITS = 6, SEGMENTS = 1 << SEGMENT_BITS;
     static constexpr u32 CELLS = D == 2 ? 1 << 15 : 1 << 24;  // per dimension, at the most
 
@@ -37,12 +38,17 @@ public:
         same.kind = Kind::bisort;
         auto lookup = std::make_unique<LookupOf<K>>(std::move(same));
         for (int s : {0, 1}) {
-            Items<K> items;
-            u64 oldest = columns[s].oldest(), count = columns[s].count;
-            for (const Tuple& one : cells_.all(s, oldest, wide_[s]))
-                items.push(one.bounds.low[0], one.bounds.high[0], one.ref);
-            lookup->set_target(s, count - oldest);
-            lookup->restore(s, items, oldest, count, columns[s]);
+            u64 oldest = columns[s].oldest(), count = columns[s].count, piece = (count - oldest) / PIECES + 1;
+            auto all = cells_.all(s, oldest, wide_[s]);
+            auto one = all.begin();
+            lookup->set_target(s, piece);
+            for (u64 from = oldest, to; from < count; from = to) {
+                to = std::min(from + piece, count);
+                Items<K> items;
+                for (; one != all.end() && one->ref - u32(oldest) < to - oldest; one++)
+                    items.push(one->bounds.low[0], one->bounds.high[0], one->ref);
+                lookup->restore(s, items, from, to, columns[s]);
+            }
         }
         return lookup;
     }
@@ -172,13 +178,13 @@ private:
         return any;
     }
 
-    void aim(const Batch& batch, size_t from, size_t to, size_t* place,
-             std::vector<typename Base::Visits>& visits) const override {
-        if (visits.size() > 1) aim_at(batch, from, to, place, visits, [&](size_t cell) { return cells_.part(cell); });
-        else aim_at(batch, from, to, place, visits, [](size_t) { return size_t(0); });
+    size_t aim(const Batch& batch, size_t from, size_t to, size_t* place,
+               std::vector<typename Base::Visits>& visits) const override {
+        if (visits.size() > 1) return aim_at(batch, from, to, place, visits, [&](size_t cell) { return cells_.part(cell); });
+        return aim_at(batch, from, to, place, visits, [](size_t) { return size_t(0); });
     }
     template <class Part>
-    void aim_at(const Batch& batch, size_t from, size_t to, size_t* place,
+    size_t aim_at(const Batch& batch, size_t from, size_t to, size_t* place,
                 std::vector<typename Base::Visits>& visits, const Part& part) const {
         const u8* sides = batch.sides.data();
         const Spot* spots[2] = {spots_[0].data(), spots_[1].data()};
@@ -190,6 +196,7 @@ private:
         for (int s : {0, 1})
             for (int d = 0; d < D; d++) reach[s][d] = reach_[s][d].data();
         const u64 size = cells_.size(), stride = D == 2 ? stride_ : size;
+        size_t many = 0;  // visits of arrivals that have more than a few
         for (size_t i = from; i < to; i++) {
             int s = sides[i];
             size_t mine = place[s]++;
@@ -236,7 +243,10 @@ private:
             home = stored ? cells_.home(home) : size;
             for (u64 row = 0; row <= across; row++, at += stride)
                 for (u64 step = 0; step <= along; step++) add(cells_.home(at + step), home, true);
+            many += (across + 1) * (along + 1);
+            if (many >= Base::MANY) return i + 1;
         }
+        return to;
     }
 
     void make_room(const Columns* columns, const u64* live) override {
@@ -268,22 +278,23 @@ private:
         }
         room_ = expected + std::max(boxes_[0].size(), boxes_[1].size());
         double share[D];  // of the ranks, what a band covers
+        std::vector<u32> covered[D];
         for (int d = 0; d < D; d++) {
             std::vector<u64> values;
             for (const Box& box : some) values.push_back(box.low[d]);
             ranks_[d].learn(values);
-            std::vector<u32> widths;
+            auto& widths = covered[d];
             for (const Box& box : some)
                 if (box.low[d] != box.high[d])
                     widths.push_back(ranks_[d].of(box.high[d]) - ranks_[d].of(box.low[d]));
             std::sort(widths.begin(), widths.end());
             u32 usual = widths.empty() ? 0 : widths[widths.size() / 2];
-            u32 most = widths.empty() ? 0 : widths[widths.size() - 1 - widths.size() / 1000];
-            limit_[d] = 4 * most + (u32(1) << (Ranks::BITS - 7));
             share[d] = std::max(1.0, double(usual)) / (u32(1) << Ranks::BITS);
             for (int s : {0, 1}) reach_[s][d].assign(SEGMENTS, 0);
         }
         cells_.reset(expected, even, oldest_[0], oldest_[1]);
+        divide(some, expected, share);
+        limit(covered, double(live[0] + live[1]) / std::max<size_t>(1, some.size()));
         for (int s : {0, 1})
             std::erase_if(all[s], [&](const Tuple& one) {
                 Spot spot = spot_of(one.bounds);
@@ -292,9 +303,28 @@ private:
                 else note(s, spot);
                 return wide;
             });
-        divide(some, expected, share);
         Base::fill(all);
         excess_ = 0;
+    }
+
+    // Say which tuples are wide. Everyone is compared with these; of the others, the widest tell how
+    // many cells a lookup visits. `each` is how many tuples one of the sample stands for.
+    void limit(const std::vector<u32>* covered, double each) {
+        double least = std::numeric_limits<double>::infinity();
+        for (size_t one_in = 1024; one_in >= 2; one_in /= 2) {
+            double cells = 1, wide = 0;
+            u32 most[D] = {};
+            for (int d = 0; d < D; d++) {
+                size_t n = covered[d].size();
+                if (n) most[d] = covered[d][n - 1 - n / one_in];
+                cells *= 1 + double(most[d]) * count_[d] / (u32(1) << Ranks::BITS);
+                wide += each * double(n / one_in);
+            }
+            double cost = LANES * cells + wide;
+            if (cost >= least) continue;
+            least = cost;
+            for (int d = 0; d < D; d++) limit_[d] = 4 * most[d] + (u32(1) << (Ranks::BITS - 7));
+        }
     }
 
     // So many cells in each dimension that a lookup touches few of them.

@@ -102,8 +102,7 @@ public:
     // zero are not stored, and meet nobody who comes later. `written` are their keys, as `keys` of another
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
-        size_t threads = pool_.size(), slice = n;  // threads have to be worth waking up
-        if (by_arrival_ && pairs_ < MANY * arrivals_ + 1) slice = threads * SLICE;
+        size_t slice = by_arrival_ ? pool_.size() * SLICE : n;  // threads have to be worth waking up
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
@@ -305,7 +304,7 @@ public:
 
     u64 closed() const { return closed_; }
     bool between() const { return !open_; }
-    void set_kind(int kind) { for (auto& lookup : lookups_) lookup->set_kind(Kind(kind)); }
+    void set_kind(size_t path, int kind) { lookups_[path]->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
     // Of each side: tuples held, the oldest and behind the newest, whether the newest subwindow is full.
@@ -890,5 +889,5 @@ EXPORT int eddyline_join_ranges(Join* join, u64* pairs, u64* records, char* erro
 EXPORT u64 eddyline_join_closed(const Join* join) { return join->closed(); }
 EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
 EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }
-EXPORT void eddyline_join_kind(Join* join, int kind) { join->set_kind(kind); }
+EXPORT void eddyline_join_kind(Join* join, u64 path, int kind) { join->set_kind(path, kind); }
 EXPORT void eddyline_join_subwindows(Join* join, u64 count) { join->set_subwindows(count); }

@@ -10,8 +10,9 @@ constexpr u32 NONE = ~u32(0);
 
 template <class K> class Llat {
     size_t width_;
-    std::vector<K> a_, b_;  // behind the last entry there is room to read sixteen
-    std::vector<u32> ref_, next_, count_;
+    SparseArray<K> a_, b_;  // behind the last entry there is room to read sixteen
+    SparseArray<u32> ref_;
+    std::vector<u32> next_, count_;
     u32 free_ = NONE;       // entries that were given back, chained
     bool intervals_;
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <vector>
@@ -34,5 +35,12 @@ template <class T> struct Memory {
 };
 
 template <class T> using Array = std::vector<T, Memory<T>>;
+
+// The same for arrays of which little may ever be used, here and there: in small pages, anywhere.
+template <class T> struct Sparse : std::allocator<T> {
+    template <class U> struct rebind { using other = Sparse<U>; };
+    template <class U> void construct(U* at) { ::new (static_cast<void*>(at)) U; }
+};
+template <class T> using SparseArray = std::vector<T, Sparse<T>>;
 
 }  // namespace eddyline

@@ -27,7 +27,7 @@ template <class K> class WibTree : public Structure<K> {
     bool intervals_;
     std::vector<Step> path_;     // to where the last tuple went
     Items<K> splitting_;
-    std::vector<u32> order_;     // leaves from left to right, and the largest b up to each
+    std::vector<u32> order_;     // of intervals: leaves from left to right, and the largest b up to each
     std::vector<K> reach_;
 
 public:
@@ -35,6 +35,8 @@ public:
         : table_(2 * (capacity / width + 1), width, intervals), intervals_(intervals) {
         u32 entry = table_.take();
         leaves_.push_back({entry, entry, 0, NONE, 0, 0, u32(width)});
+        order_.push_back(0);
+        reach_.push_back(0);
         nodes_.push_back({{}, {0}, true});
     }
 
@@ -50,9 +52,11 @@ public:
         return levels;
     }
 
-    // Whether borders rise, each once, and every leaf holds its count of keys between its borders.
+    // Whether borders rise, each once, every leaf holds its count of keys between its borders, and it is
+    // known how far the intervals up to each reach.
     bool ordered() const {
         size_t walked = 0, tuples = 0;
+        K reach = 0;
         for (u32 at = 0; at != NONE; at = leaves_[at].next, walked++) {
             const Leaf& leaf = leaves_[at];
             bool last = leaf.next == NONE;
@@ -64,6 +68,8 @@ public:
                     if (key < leaf.low || (!last && key >= leaves_[leaf.next].low)) return false;
                 }
             if (count != leaf.count) return false;
+            reach = std::max(reach, leaf.reach);
+            if (intervals_ && (order_[walked] != at || reach_[walked] != reach)) return false;
             tuples += count;
         }
         std::vector<K> borders;
@@ -78,15 +84,20 @@ public:
 
     void insert(const Items<K>& batch) override {
         path_.clear();
+        size_t place = 0;
         for (size_t i = 0; i < batch.size(); i++) {
             u32 at = find(batch.a[i], path_);
             Leaf& leaf = leaves_[at];
             leaf.last = table_.append(leaf.last, batch.a[i], batch.b[i], batch.ref[i]);
+            bool splits = ++leaf.count >= leaf.splits_at, further = leaf.reach < batch.b[i];
             leaf.reach = std::max(leaf.reach, batch.b[i]);
-            if (++leaf.count >= leaf.splits_at) split(at);
+            if (intervals_ && (splits || further)) {
+                place = place_of(batch.a[i], place);
+                for (size_t p = place; p < reach_.size() && reach_[p] < batch.b[i]; p++) reach_[p] = batch.b[i];
+            }
+            if (splits) split(at, place);
         }
         size_ += batch.size();
-        if (intervals_) set_reach();
     }
 
     void probe(const Items<K>& batch, size_t from, size_t to, Found& found) const override {
@@ -146,7 +157,12 @@ private:
         }
     }
 
-    void split(u32 at) {
+    // Where the leaf of a key stands, which is not to the left of `hint`.
+    size_t place_of(K key, size_t hint) const {
+        return rebound(hint, order_.size() - 1, [&](size_t p) { return leaves_[order_[p + 1]].low <= key; });
+    }
+
+    void split(u32 at, size_t place) {
         Items<K>& all = splitting_;
         all.clear();
         for (u32 entry = leaves_[at].first; entry != NONE; entry = table_.next(entry))
@@ -171,6 +187,9 @@ private:
         for (Leaf* leaf : {&left, &other})
             leaf->splits_at = leaf->count < table_.width() ? table_.width() : 2 * leaf->count;
         add_child(border, right);
+        if (!intervals_) return;
+        order_.insert(order_.begin() + place + 1, right);
+        reach_.insert(reach_.begin() + place, std::max(place ? reach_[place - 1] : 0, leaves_[at].reach));
     }
 
     // The least key of the upper half, as nearly half as equal keys allow; 0 if all are equal.
@@ -216,16 +235,6 @@ private:
             }
         }
         path_.clear();
-    }
-
-    void set_reach() {
-        order_.clear();
-        reach_.clear();
-        K most = 0;
-        for (u32 leaf = 0; leaf != NONE; leaf = leaves_[leaf].next) {
-            order_.push_back(leaf);
-            reach_.push_back(most = std::max(most, leaves_[leaf].reach));
-        }
     }
 };
 
