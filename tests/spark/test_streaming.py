@@ -71,17 +71,20 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
     "on", ["abs(r.x - s.x) <= 1", pytest.param("r.x = s.x", marks=pytest.mark.slow)]
 )
 def test_units_may_change_between_runs(spark, tmp_path, on):
-    """More units, then fewer: rows stay where they are, and are still found."""
+    """More units, then fewer: rows stay where they are, and are found, or the query is refused."""
     matches = band(R, S, 1) if "abs" in on else R.x[:, None] == S.x[None, :]
     runs = [{"units": 1}, {"units": 3, "draining": [1]}, {"units": 2, "draining": [1, 3]}]
     for number, options in enumerate(runs):
         for name, rows in (("r", R), ("s", S)):
             part = np.array_split(np.arange(len(rows.n)), 3)[number]
             Rows(rows.n[part], rows.t[part], rows.x[part]).write(tmp_path / name, 1, first=number)
-        joined = stream_join(
-            *both(spark, tmp_path), on, window="time:40s", time="t", select=IDS, **options
-        )
-        found = finished(joined, tmp_path / "out")
+        sides = both(spark, tmp_path)
+        asked = {"window": "time:40s", "time": "t", "select": IDS}
+        if number == 1:
+            joined = stream_join(*sides, on, units=3, **asked)
+            with pytest.raises(Exception, match=r"over 1 units, .* add draining=\[1\]"):
+                finished(joined, tmp_path / "out")
+        found = finished(stream_join(*sides, on, **asked, **options), tmp_path / "out")
     assert found == brute(R, S, matches, seconds(40, 40))
 
 

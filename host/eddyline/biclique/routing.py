@@ -26,7 +26,7 @@ from eddyline.plan import All, Compare, Predicate
 from eddyline.query import Query
 from eddyline.query.lower import SideRecipes, Value
 
-__all__ = ["Router", "Routing", "equalities", "make_routing"]
+__all__ = ["Router", "Routing", "equalities", "make_routing", "require_known"]
 
 MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
@@ -60,6 +60,12 @@ class Routing:
         """Whether it takes the hash of a row to know its unit."""
         routings = (self, *self.draining)
         return any(one.each > 1 or (one.columns and one.units > 1) for one in routings)
+
+    @property
+    def label(self) -> str:
+        """Tell this routing from others, without those before it."""
+        kind = "matrix" if self.columns else "units"
+        return f"{kind} {self.units} {self.columns or self.subgroups}"
 
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
@@ -159,6 +165,31 @@ def make_routing(
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
     return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former)
+
+
+def require_known(query: Query, routing: Routing, labels: Iterable[str]) -> None:
+    """Refuse rows that were stored by a routing that is not among these: nothing would meet them.
+
+    Raises
+    ------
+    QueryError
+        If there are such, with what has to be given instead.
+    """
+    known = {one.label for one in (routing, *routing.draining)}
+    for label in sorted({*labels} - known):
+        kind, units, parts = label.split()
+        pair = (int(units), int(parts))
+        if kind == "matrix":
+            way_out = f"give units={(pair[0] // pair[1], pair[1])} as that run had"
+        elif routing.columns:
+            way_out = f"give units={pair[0]}, subgroups={pair[1]} as that run had"
+        else:
+            usual = make_routing(query, pair[0]).subgroups == pair[1]
+            way_out = f"add draining=[{pair[0] if usual else pair}]"
+        raise QueryError(
+            f"rows are stored that an earlier run from this checkpoint had spread over {pair[0]} "
+            f"units, and nothing would meet them: {way_out}"
+        )
 
 
 @dataclass(frozen=True)
