@@ -35,6 +35,8 @@ __all__ = ["RESULT_ROWS", "Sent", "Unit", "sent_columns"]
 RESULT_ROWS = 1 << 16
 # Ids of stored rows are below; those of rows that are only shown are above, anew in each batch.
 SHOWN = 1 << 31
+# A unit that holds so many rows beyond four times what it needs is made anew.
+SPARE = 1 << 12
 SIDES = ("r", "s")
 
 
@@ -61,6 +63,20 @@ class _Aged:
     first: int
     own: np.ndarray
     told: np.ndarray
+
+    @cached_property
+    def low(self) -> int:
+        return int(self.own.min())
+
+    @cached_property
+    def high(self) -> int:
+        return int(self.own.max())
+
+    def before(self, bound: int) -> int:
+        """Return how many of the rows are older."""
+        if self.low >= bound:
+            return 0
+        return len(self.own) if self.high < bound else int(np.count_nonzero(self.own < bound))
 
 
 @dataclass(frozen=True)
@@ -116,11 +132,13 @@ class _Side:
 
     def records_of(self, places: np.ndarray, told: np.ndarray) -> np.ndarray:
         """Make records of stored rows again."""
-        table = self.store.take(places, self.columns).combine_chunks()
-        rows = table.to_batches()[0] if len(table) else self.store.empty
-        records = self.encoder.encode(rows, first=0, times=told)
+        records = self.encoder.encode(self.rows_at(places), first=0, times=told)
         records["id"] = places & (SHOWN - 1)
         return records
+
+    def rows_at(self, places: np.ndarray) -> pa.RecordBatch:
+        table = self.store.take(places, self.columns).combine_chunks()
+        return table.to_batches()[0] if len(table) else self.store.empty
 
     def held(self, ids: np.ndarray) -> np.ndarray:
         """Say which ids are of rows that are stored, or of this batch."""
@@ -151,10 +169,27 @@ class _Side:
             while self.aged and self.aged[0].first + len(self.aged[0].own) <= self.store.first:
                 self.aged.popleft()
         elif self.window.kind == "time":
-            bound = int(earlier(np.array([watermark]), self.window.size)[0])
-            while self.aged and int(self.aged[0].own.max()) < bound:
+            bound = self._bound(watermark)
+            while self.aged and self.aged[0].high < bound:
                 self.aged.popleft()
             self.store.drop_below(self.aged[0].first if self.aged else self.store.count)
+
+    def needless(self, watermark: int) -> int:
+        """Return how many rows are still here that could be let go of."""
+        bound = self._bound(watermark)
+        return sum(one.before(bound) for one in self.aged)
+
+    def needed(self, watermark: int) -> pa.RecordBatch:
+        """Return the other ones."""
+        times = [one.own for one in self.aged]
+        own = np.concatenate(times) if times else np.empty(0, np.int64)
+        places = self.store.count - len(own) + np.flatnonzero(own >= self._bound(watermark))
+        return self.rows_at(places[places >= self.store.first])
+
+    def _bound(self, watermark: int) -> int:
+        if self.window.kind != "time":
+            return EARLIEST
+        return int(earlier(np.array([watermark]), self.window.size)[0])
 
 
 class Unit:
@@ -175,10 +210,15 @@ class Unit:
         self.query = query
         self.schema = result_schema(query)
         self._plan = replace(query.plan, order=replace(query.plan.order, kind="none", every=0))
-        self._dictionary = Dictionary()
-        self._sides = [_Side(query, side, self._dictionary) for side in SIDES]
-        self._meeting: Meeting = open_meeting(self._plan, device, units=units)
+        self._device, self._units = device, units
         self._clock = EARLIEST
+        self._latest = 0  # rows of the last batch
+        self._begin()
+
+    def _begin(self) -> None:
+        self._dictionary = Dictionary()
+        self._sides = [_Side(self.query, side, self._dictionary) for side in SIDES]
+        self._meeting: Meeting = open_meeting(self._plan, self._device, units=self._units)
 
     def close(self) -> None:
         self._meeting.close()
@@ -201,6 +241,7 @@ class Unit:
         clock = self._clock
         firsts = [side.store.count for side in self._sides]
         sides, batches = self._entered(r, s)
+        self._latest = len(sides)
         if not len(sides):
             return
         stores = None
@@ -217,6 +258,10 @@ class Unit:
         """Let go of rows that cannot meet any row whose time is the watermark or later."""
         for side in self._sides:
             side.forget(watermark)
+        held = sum(self.stored)
+        needed = held - sum(side.needless(watermark) for side in self._sides)
+        if held > SPARE + 4 * (needed + self._latest):
+            self._renew(watermark)
         oldest = {
             side.side: int(earlier(np.array([self._clock]), side.window.size)[0])
             if side.window.kind == "time"
@@ -228,6 +273,17 @@ class Unit:
             for side in self._sides
         }
         self._dictionary.evict(firsts, oldest)
+
+    def _renew(self, watermark: int) -> None:
+        """Begin again with what is needed.
+
+        A row whose time is far ahead keeps those that came after it from being let go of, and lets
+        the device's clock stand still.
+        """
+        kept = [side.needed(watermark) for side in self._sides]
+        self._meeting.close()
+        self._begin()
+        self.load(*kept)
 
     def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[_Batch]]:
         """Put a batch in order, by time and R before S, and let it enter the stores."""
@@ -258,7 +314,7 @@ class Unit:
         places = [
             one.first + np.flatnonzero((one.told < left) & (one.own >= oldest))
             for one in other.aged
-            if one.told[0] < left and one.own.max() >= oldest
+            if one.told[0] < left and one.high >= oldest
         ]
         found = np.concatenate(places) if places else np.empty(0, np.int64)
         found = found[found >= other.store.first]

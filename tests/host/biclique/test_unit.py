@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.api import make_query
+from eddyline.biclique import unit as module
 from eddyline.biclique.unit import Sent, Unit
 from eddyline.errors import DeviceError
 from eddyline.plan import Order
@@ -29,6 +30,8 @@ SCHEMA = pa.schema(
         pa.field("name", pa.string(), nullable=False),
     ]
 )
+
+TIMES = st.integers(0, 12) | st.just(500)
 
 
 @dataclass
@@ -51,9 +54,7 @@ def cases(draw, *, most: int = 3) -> Case:
         sides = []
         for _ in range(2):
             rows = []
-            for t, x in draw(
-                st.lists(st.tuples(st.integers(0, 12), st.integers(-3, 3)), max_size=8)
-            ):
+            for t, x in draw(st.lists(st.tuples(TIMES, st.integers(-3, 3)), max_size=8)):
                 number += 1
                 name = "abc"[number % 3]
                 rows.append({"n": number, "t": drift * 2 + t, "x": x, "name": name})
@@ -151,6 +152,31 @@ def test_a_unit_forgets_what_cannot_match_any_more():
         list(unit.join(Sent(batch), Sent(batch)))
         unit.forget(t)
         assert unit.stored <= (6, 10)
+    unit.close()
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_a_unit_may_begin_again_at_any_time(case):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SPARE", -(10**6))
+        assert found(case) == expected(case)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_far_ahead_does_not_keep_others_from_being_forgotten(side):
+    """Watermarks follow the slower side, so they go on behind it."""
+    unit = Unit(query_of(Case("r.x = s.x", ("time:5", "time:9"), 1, [], 0)), "cpu")
+    pairs = 0
+    for t in range(400):
+        sides = [[{"n": 0, "t": t, "x": x, "name": "a"} for x in range(50)] for _ in range(2)]
+        if t == 20:
+            sides[side].append({"n": 0, "t": 10**6, "x": 50, "name": "a"})
+        pairs += sum(one.num_rows for one in unit.join(*(Sent(rows(one)) for one in sides)))
+        unit.forget(t)
+        assert sum(unit.stored) <= 4096 + 4 * (16 * 50 + 1 + 2 * 50)
+    ages = range(-9, 6)
+    assert pairs == 50 * sum(0 <= t + age < 400 for t in range(400) for age in ages)
     unit.close()
 
 
