@@ -12,10 +12,9 @@ from eddyline.engine.choice import choose
 from eddyline.engine.part import ShareEngine, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
+from eddyline.results import Pairs
 
 __all__ = ["Meeting", "Pairs", "open_meeting"]
-
-Pairs = tuple[np.ndarray, np.ndarray]
 
 
 class Meeting(Protocol):

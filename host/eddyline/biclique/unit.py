@@ -13,12 +13,13 @@ the device, and are looked up among the stored rows apart.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.biclique.meeting import Meeting, open_meeting
+from eddyline.biclique.meeting import Meeting, Pairs, open_meeting
 from eddyline.biclique.order import merged, sorted_places
 from eddyline.clock import EARLIEST, earlier
 from eddyline.device import Tuples
@@ -26,13 +27,12 @@ from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.plan import Window
 from eddyline.query import Query
-from eddyline.results import needed_columns, result_batch, result_schema
+from eddyline.results import in_batches, needed_columns, result_batch, result_schema
 from eddyline.rowstore import RowStore, empty, integers
 from eddyline.times import times_of
 
-__all__ = ["RESULT_ROWS", "Sent", "Unit", "sent_columns"]
+__all__ = ["Sent", "Unit", "sent_columns"]
 
-RESULT_ROWS = 1 << 16
 # Ids of stored rows are below; those of rows that are only shown are above, anew in each batch.
 SHOWN = 1 << 31
 # A unit that holds so many rows beyond four times what it needs is made anew.
@@ -162,6 +162,10 @@ class _Side:
         both = pa.concat_tables([early, late]).take(pa.array(order))
         return both, np.concatenate([early_times, late_times])[order]
 
+    def width(self, batch: _Batch) -> int:
+        """Return the bytes of a row, of this batch or stored, whichever has more."""
+        return max(self.store.bytes_per_row, batch.rows.nbytes // max(batch.rows.num_rows, 1))
+
     def forget(self, watermark: int) -> None:
         """Let go of what no row of the other side that is not older can meet."""
         if self.window.kind == "rows":
@@ -248,11 +252,13 @@ class Unit:
         if not all(batch.stores.all() for batch in batches):
             stores = (batches[0].stores.view(np.uint8), batches[1].stores.view(np.uint8))
         tuples = Tuples(sides, *(one.records for one in batches))
-        for pairs in self._meeting.join(tuples, stores):
-            yield from self._results(*pairs, batches, firsts)
-        for late in (0, 1):
-            for pairs in self._partners_of_stragglers(late, batches[late], clock):
-                yield from self._results(*pairs, batches, firsts)
+        made = partial(self._rows_of, batches, firsts)
+        width = sum(map(_Side.width, self._sides, batches))
+        for pairs in chain(
+            self._meeting.join(tuples, stores),
+            *(self._partners_of_stragglers(late, batches[late], clock) for late in (0, 1)),
+        ):
+            yield from filter(len, in_batches(pairs, made, width=width))
 
     def forget(self, watermark: int) -> None:
         """Let go of rows that cannot meet any row whose time is the watermark or later."""
@@ -301,9 +307,7 @@ class Unit:
                 self._clock = max(self._clock, int(times[-1]))
         return merged(*(one.times for one in batches)), batches
 
-    def _partners_of_stragglers(
-        self, number: int, batch: _Batch, clock: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _partners_of_stragglers(self, number: int, batch: _Batch, clock: int) -> Iterator[Pairs]:
         """Find what the device has let go of and a row that is older than ``clock`` may meet."""
         other = self._sides[1 - number]
         late = batch.times < clock
@@ -332,18 +336,7 @@ class Unit:
         finally:
             meeting.close()
 
-    def _results(
-        self, r_id: np.ndarray, s_id: np.ndarray, batches: list[_Batch], firsts: list[int]
-    ) -> Iterator[pa.RecordBatch]:
-        for begin in range(0, len(r_id), RESULT_ROWS):
-            part = slice(begin, begin + RESULT_ROWS)
-            rows = self._rows_of([r_id[part], s_id[part]], batches, firsts)
-            if rows.num_rows:
-                yield rows
-
-    def _rows_of(
-        self, ids: list[np.ndarray], batches: list[_Batch], firsts: list[int]
-    ) -> pa.RecordBatch:
+    def _rows_of(self, batches: list[_Batch], firsts: list[int], ids: Pairs) -> pa.RecordBatch:
         keep = np.ones(len(ids[0]), bool)
         new = np.zeros(len(ids[0]), bool)
         for side, mine, first in zip(self._sides, ids, firsts, strict=True):
@@ -351,7 +344,7 @@ class Unit:
             back = (mine.astype(np.int64) - first) & (SHOWN - 1)
             new |= (mine >= SHOWN) | (back < side.store.count - first)
         keep &= new  # a device that was loaded again may find known pairs
-        ids = [mine[keep] for mine in ids]
+        ids = (ids[0][keep], ids[1][keep])
         tables, times = [], []
         for side, mine, batch in zip(self._sides, ids, batches, strict=True):
             wanted = [one.column for one in self.query.outputs if one.side == side.side]

@@ -180,6 +180,23 @@ def test_a_row_far_ahead_does_not_keep_others_from_being_forgotten(side):
     unit.close()
 
 
+@pytest.mark.parametrize("shown", [False, True])
+def test_wide_results_come_in_small_batches(shown):
+    asked = make_query(SCHEMA, SCHEMA, "r.x = s.x", window="unbounded", time="t")
+    unit = Unit(asked, "cpu", units=2)
+    one = rows([{"n": 0, "t": 0, "x": 1, "name": "w" * 2**20}])
+    many = rows([{"n": n, "t": 0, "x": 1, "name": "a"} for n in range(200)])
+    unit.load(rows([]) if shown else one, many)
+    nothing = Sent(many.slice(0, 0))
+    if shown:
+        found = list(unit.join(Sent(one, np.zeros(1, bool)), nothing))
+    else:
+        found = list(unit.join(nothing, Sent(many, np.zeros(200, bool))))
+    assert sum(batch.num_rows for batch in found) == 200
+    assert max(batch.nbytes for batch in found) < 100 * 2**20
+    unit.close()
+
+
 def test_gateware_may_be_a_unit_but_cannot_store_a_share():
     query = query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0))
     with pytest.raises(DeviceError, match="2 units would each hold all of them"):
