@@ -19,6 +19,7 @@ from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
+from eddyline.spark.plans import waits
 from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
 
 __all__ = ["Request", "make_request"]
@@ -195,4 +196,11 @@ def _require_pending(query: Query, r: DataFrame, s: DataFrame) -> None:
                 f"stream {side} is a join with windows of rows, or with distinct: its results come "
                 "when the watermark has passed them, so all of them would be late here. Let that "
                 "join be the last one",
+            )
+        if waits(frame):
+            raise StreamJoinError(
+                "LATE_RESULTS",
+                f"stream {side} is an aggregation, or an outer join of streams: Spark has its rows "
+                "when the watermark has passed them, so they would be late here. Join first, or "
+                "write them to files and read those as a stream",
             )
