@@ -1,5 +1,6 @@
 """What is asked of a join, checked while the query is built."""
 
+import logging
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from eddyline.api import make_query
 from eddyline.biclique.routing import Routing, equalities, make_routing
-from eddyline.device.lease import known_addresses
+from eddyline.errors import DeviceAbsent
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.query.parse import matching
@@ -26,6 +27,8 @@ __all__ = ["Request", "make_request"]
 
 THETA_UNITS = 1
 EQUALITY_UNITS = 4
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,14 +126,20 @@ def make_request(
         late=late,
         static=r.isStreaming != s.isStreaming,
     )
-    with in_sparks_style("DEVICE"):
-        # Which device a task will have is known in its executor; here, any of them is asked.
-        some = next(iter(known_addresses()), None) if request.device == FPGA else request.device
-        if some:
-            request.unit(some.partition("#")[0]).close()
-        if request.failover:
-            request.unit(request.failover).close()
+    _ask_device(request, request.device)
+    _ask_device(request, request.failover)
     return request
+
+
+def _ask_device(request: Request, device: str) -> None:
+    """Let a device refuse the plan now, if it is here. One that tasks lease may be in use."""
+    if device in ("", FPGA):
+        return
+    with in_sparks_style("DEVICE"):
+        try:
+            request.unit(device).close()
+        except DeviceAbsent as error:
+            log.warning("tasks will find out whether %s does the plan, for here %s", device, error)
 
 
 def with_lateness(
