@@ -223,6 +223,7 @@ class Unit:
         self._dictionary = Dictionary()
         self._sides = [_Side(self.query, side, self._dictionary) for side in SIDES]
         self._meeting: Meeting = open_meeting(self._plan, self._device, units=self._units)
+        self._told_lost = 0
 
     def close(self) -> None:
         self._meeting.close()
@@ -231,6 +232,11 @@ class Unit:
     def stored(self) -> tuple[int, int]:
         """Rows of R and of S that are stored."""
         return len(self._sides[0].store), len(self._sides[1].store)
+
+    def newly_lost(self) -> int:
+        """Return how many rows the device has lost since this was last asked for."""
+        before, self._told_lost = self._told_lost, self._meeting.lost_rows
+        return self._told_lost - before
 
     def load(self, r: pa.RecordBatch, s: pa.RecordBatch) -> None:
         """Store rows whose results are known. Only at the beginning."""

@@ -162,6 +162,8 @@ class Joiner(StatefulProcessor):
         unit, results = self._met(place, arrived)
         for batch in results:
             yield self._row(pack(batch))
+        if lost := unit.newly_lost():
+            cache.counts[request.token]["lost_rows"] += lost
         for side in SIDES:
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))

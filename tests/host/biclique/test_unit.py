@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.api import make_query
+from eddyline.biclique import meeting
 from eddyline.biclique import unit as module
 from eddyline.biclique.unit import Sent, Unit
+from eddyline.device.reference import ReferenceDevice
 from eddyline.errors import DeviceError
 from eddyline.plan import Order
 from eddyline.reference import arrival_order, join
@@ -201,6 +203,26 @@ def test_gateware_may_be_a_unit_but_cannot_store_a_share():
     query = query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0))
     with pytest.raises(DeviceError, match="2 units would each hold all of them"):
         Unit(query, "sim:splitjoin?cores=2&window=64", units=2)
+
+
+class Loses(ReferenceDevice):
+    """A device of which a part is off."""
+
+    def counters(self):
+        return {"lost_rows": self._tuples // 2}
+
+
+def test_rows_that_a_device_loses_are_counted_and_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(meeting, "open_device", lambda name: Loses())
+    unit = Unit(query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0)), "fake")
+    batch = Sent(rows([{"n": 1, "t": 1, "x": 0, "name": "a"}] * 4))
+    counts = []
+    for _ in range(2):
+        list(unit.join(batch, batch))
+        counts += [unit.newly_lost(), unit.newly_lost()]
+    unit.close()
+    assert counts == [4, 0, 4, 0]
+    assert [one.getMessage()[:20] for one in caplog.records] == ["reference loses rows"]
 
 
 def test_windows_of_rows_keep_nothing_of_what_has_left_them():
