@@ -23,7 +23,7 @@ from eddyline.spark.parquet import read_rows
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
 from eddyline.spark.timers import come_back
-from eddyline.times import times_of
+from eddyline.times import has_time, times_of
 
 __all__ = ["JOINED", "Joiner"]
 
@@ -134,10 +134,12 @@ class Joiner(StatefulProcessor):
         return arrived, late
 
     def _in_time(self, side: str, rows: pa.RecordBatch, watermark: int) -> np.ndarray:
-        """Say which rows are not late. As Spark has it, a row at the watermark is."""
-        if not self._request.timed:
-            return np.ones(rows.num_rows, bool)
-        return self._times(side, rows) > watermark
+        """Say which rows are not late. As Spark has it, those at the watermark and NULLs are."""
+        fresh = has_time(self._request.query, side, rows)
+        if self._request.timed:
+            known = rows if fresh.all() else rows.filter(pa.array(fresh))
+            fresh[fresh] = self._times(side, known) > watermark
+        return fresh
 
     def _released(self, watermark: int) -> dict[str, Sent]:
         """Return the waiting rows that nothing can come before any more, in their order."""
