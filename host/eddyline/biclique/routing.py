@@ -132,7 +132,7 @@ def make_routing(
         raise QueryError(f"units={units!r} is neither a number nor rows and columns")
     for name, number in [*asked, ("subgroups", subgroups)]:
         wrong = isinstance(number, bool) or not isinstance(number, int) or number < 1
-        if number is not None and wrong:
+        if wrong and (number is not None or name == "units"):
             raise QueryError(f"{name}={number!r} is not a number from 1 up")
     if isinstance(units, tuple | list):
         if subgroups is not None:
@@ -147,9 +147,7 @@ def make_routing(
             f"windows of rows are counted over the whole stream, so {units} units could not tell "
             "which rows are inside: use 1 unit, or windows of time"
         )
-    former = tuple(
-        make_routing(query, *(one if isinstance(one, tuple | list) else (one,))) for one in draining
-    )
+    former = tuple(make_routing(query, *one) for one in _pairs(draining))
     if columns:
         if former:
             raise QueryError("the units of a join-matrix cannot change while it runs")
@@ -165,6 +163,18 @@ def make_routing(
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
     return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former)
+
+
+def _pairs(draining: Iterable[Units]) -> Iterator[tuple[int, int | None]]:
+    if isinstance(draining, str) or not isinstance(draining, Iterable):
+        raise QueryError(f"draining={draining!r} is no list of numbers of units: write [4], say")
+    for one in draining:
+        if not isinstance(one, tuple | list):
+            yield one, None
+        elif len(one) == 2:
+            yield one[0], one[1]
+        else:
+            raise QueryError(f"draining={one!r} is neither units, nor units and subgroups")
 
 
 def require_known(query: Query, routing: Routing, labels: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ __all__ = ["late_results", "marked", "require_lateness", "with_mark", "without_l
 
 def require_lateness(request: Request, *, tables: bool) -> None:
     """Refuse a mark for rows that cannot be late, or a name that is none or taken."""
-    if not isinstance(request.late, str):
+    if not isinstance(request.late, str) or not request.late:
         raise StreamJoinError("LATE", f'late={request.late!r} names no column: write late="late"')
     if request.late.lower() in {output.name.lower() for output in request.query.outputs}:
         raise StreamJoinError(

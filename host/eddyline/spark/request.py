@@ -86,6 +86,8 @@ def make_request(
     late: str | None = None,
 ) -> Request:
     streaming = r.isStreaming and s.isStreaming
+    if not isinstance(device, str | None):
+        raise StreamJoinError("DEVICE", f'device={device!r} is no name: write device="cpu", say')
     with in_sparks_style("QUERY"):
         query = make_query(
             arrow_schema(r), arrow_schema(s), on, window=window, time=time,
@@ -146,14 +148,16 @@ def with_lateness(
     frame: DataFrame, time: str | tuple[str, str] | None, side: str, lateness: Any
 ) -> DataFrame:
     """Give a stream the watermark that ``lateness`` asks for."""
-    if lateness is None or time is None or not frame.isStreaming:
+    if lateness is None:
         return frame
-    name = time if isinstance(time, str) else time[side == "s"]
+    with in_sparks_style("LATENESS"):
+        allowed = Duration.of(lateness, "lateness")
+    if time is None or not frame.isStreaming:
+        return frame
+    name = time[side == "s"] if isinstance(time, tuple | list) and len(time) == 2 else time
     found = matching(frame.columns, name) if isinstance(name, str) else []
     column = found[0] if len(found) == 1 else ""
     if column and watermark_of(frame, column) is None:
-        with in_sparks_style("LATENESS"):
-            allowed = Duration.of(lateness, "lateness")
         if allowed.ticks:
             raise StreamJoinError(
                 "LATENESS", f"lateness {lateness!r} has no unit: write {allowed.amount}s, say"
