@@ -216,7 +216,8 @@ def test_a_table_that_is_too_large_to_be_sent(spark, folders):
         spark.conf.unset("spark.eddyline.staticBytes")
 
 
-def test_results_can_be_joined_again(spark, folders):
+@pytest.mark.parametrize("side", ["r", "s"])
+def test_results_can_be_joined_again(spark, folders, side):
     third = Rows.random(7, 150)
     third.write(folders / "u", 2)
     r, s = both(spark, folders)
@@ -224,10 +225,13 @@ def test_results_can_be_joined_again(spark, folders):
         r, s, "abs(r.x - s.x) <= 1", window="time:4s", time="t",
         select="r.n AS rn, s.n AS sn, r.x, result_time",
     )  # fmt: skip
+    other = stream(spark, folders / "u")
+    sides, times = (first, other), ("result_time", "t")
+    if side == "s":
+        sides, times = sides[::-1], times[::-1]
     joined = stream_join(
-        first, stream(spark, folders / "u"), "r.x = s.x", window="time:4s",
-        time=("result_time", "t"), select="r.rn, r.sn, s.n AS un",
-    )  # fmt: skip
+        *sides, "r.x = s.x", window="time:4s", time=times, select="rn, sn, n AS un"
+    )
     expected = []
     for i, j in brute(R, S, band(R, S, 1), seconds(4, 4)):
         late = max(R.t[i], S.t[j])
