@@ -62,7 +62,7 @@ def results(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def main() -> None:
-    scale = sys.argv[1] if len(sys.argv) > 1 else "0.002"
+    scale = sys.argv[1] if len(sys.argv) > 1 else "0.003"
     with tempfile.TemporaryDirectory() as name:
         generate(Path(name), scale, files=3)
         for query, joined in results(opened(session("bistream"), Path(name))).items():

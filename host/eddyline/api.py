@@ -123,6 +123,8 @@ def make_query(
         raise QueryError(f"window {window!r} is neither one window nor a pair")
     window_r, window_s = (_window(one) for one in windows)
     times = (time, time) if isinstance(time, str) else time
+    if times is not None and not isinstance(times, tuple | list):
+        raise QueryError(f"time {time!r} is neither a column nor a pair of columns")
     if times and len(times) == 2:
         times = (_column(r, times[0]), _column(s, times[1]))
     return Query(

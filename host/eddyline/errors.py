@@ -4,7 +4,8 @@ Each class is a situation the caller can act on and carries the exit code of the
 """
 
 __all__ = [
-    "DataError", "DeviceError", "EddylineError", "MachineError", "OutOfOrder", "QueryError",
+    "DataError", "DeviceAbsent", "DeviceError", "EddylineError", "MachineError", "OutOfOrder",
+    "QueryError",
 ]  # fmt: skip
 
 
@@ -18,6 +19,10 @@ class DeviceError(EddylineError):
     """A device is missing, refuses a plan, or stopped answering."""
 
     exit_code = 1
+
+
+class DeviceAbsent(DeviceError):
+    """A device cannot be reached from this machine; others may have it."""
 
 
 class QueryError(EddylineError):

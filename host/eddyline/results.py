@@ -1,16 +1,25 @@
 """The rows of the result: which columns they need, and how they are put together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.errors import QueryError
+from eddyline.errors import DataError, QueryError
 from eddyline.query import Query
 from eddyline.query.predicate import columns_of
 from eddyline.rowstore import integers
 
-__all__ = ["needed_columns", "require_carried", "result_batch", "result_schema"]
+__all__ = [
+    "RESULT_ROWS", "Pairs", "in_batches", "needed_columns", "require_carried", "result_batch",
+    "result_schema",
+]  # fmt: skip
+
+# What is put into one batch of results, at the most.
+RESULT_ROWS = 1 << 16
+RESULT_BYTES = 1 << 26
+
+Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def needed_columns(query: Query, side: str) -> list[str]:
@@ -65,6 +74,35 @@ def result_batch(
         else:
             columns.append(pa.concat_arrays(tables[output.side][output.column].chunks))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def in_batches(
+    pairs: Pairs, make: Callable[[Pairs], pa.RecordBatch], *, width: int
+) -> Iterator[pa.RecordBatch]:
+    """Let ``make`` make batches of pairs, of rows that have about ``width`` bytes.
+
+    Raises
+    ------
+    DataError
+        If one pair is too much for a batch.
+    """
+    size = max(1, min(RESULT_ROWS, RESULT_BYTES // max(width, 1)))
+    for begin in range(0, len(pairs[0]), size):
+        yield from _made((pairs[0][begin : begin + size], pairs[1][begin : begin + size]), make)
+
+
+def _made(pairs: Pairs, make: Callable[[Pairs], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        batch = make(pairs)
+    except pa.ArrowInvalid as error:
+        # A few very wide rows among narrow ones: halves will fit.
+        half = len(pairs[0]) // 2
+        if not half:
+            raise DataError(f"a result row does not fit one batch: {error}") from None
+        for part in (slice(half), slice(half, None)):
+            yield from _made((pairs[0][part], pairs[1][part]), make)
+        return
+    yield batch
 
 
 def _result_time(query: Query, ticks: np.ndarray, type_: pa.DataType) -> pa.Array:

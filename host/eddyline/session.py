@@ -16,7 +16,15 @@ from eddyline.errors import DataError, OutOfOrder
 from eddyline.gate import ENDED, Chunk, Stream, TimeGate, TurnGate
 from eddyline.io.source import Heartbeat, Source
 from eddyline.query import Query
-from eddyline.results import needed_columns, require_carried, result_batch, result_schema
+from eddyline.results import (
+    RESULT_ROWS,
+    Pairs,
+    in_batches,
+    needed_columns,
+    require_carried,
+    result_batch,
+    result_schema,
+)
 from eddyline.rowstore import RowStore, StreamRows, concatenated, empty, integers
 from eddyline.times import times_of
 
@@ -25,12 +33,10 @@ __all__ = ["Session", "Totals"]
 logger = logging.getLogger(__name__)
 
 LateRows = Callable[[str, pa.RecordBatch], None]
-# Rows given to a device at a time, what is read of a stream at a time so that both sides make such
-# a batch, and what is put into one result batch.
+# Rows given to a device at a time, and what is read of a stream at a time so that both sides make
+# such a batch.
 BATCH = 1 << 16
 READ_ROWS = BATCH // 2
-RESULT_ROWS = 1 << 16
-RESULT_BYTES = 1 << 26
 
 
 @dataclass
@@ -305,33 +311,19 @@ class Session:
         return max(1, free // 2)
 
     def _materialized(self, results: Results) -> Iterator[pa.RecordBatch]:
-        wide = sum(store.bytes_per_row for store in self._stores.values())
-        size = max(1, min(RESULT_ROWS, RESULT_BYTES // max(wide, 1)))
-        for begin in range(0, len(results), size):
-            part = slice(begin, begin + size)
-            yield from self._rows_of(results.r_id[part], results.s_id[part])
+        width = sum(store.bytes_per_row for store in self._stores.values())
+        pairs = (results.r_id, results.s_id)
+        for batch in in_batches(pairs, self._one_batch, width=width):
+            self.totals.pairs += batch.num_rows
+            yield batch
         # A result in flight may still name rows that have left their window since.
         while self._sent and self._sent[0].arrivals <= results.closed:
             for side, first in self._sent.popleft().first.items():
                 self._stores[side].drop_below(first)
 
-    def _rows_of(self, r_id: np.ndarray, s_id: np.ndarray) -> Iterator[pa.RecordBatch]:
-        try:
-            batch = self._one_batch(r_id, s_id)
-        except pa.ArrowInvalid as error:
-            # A few very wide rows among narrow ones: halves will fit.
-            if len(r_id) == 1:
-                raise DataError(f"a result row does not fit one batch: {error}") from None
-            half = len(r_id) // 2
-            yield from self._rows_of(r_id[:half], s_id[:half])
-            yield from self._rows_of(r_id[half:], s_id[half:])
-            return
-        self.totals.pairs += len(r_id)
-        yield batch
-
-    def _one_batch(self, r_id: np.ndarray, s_id: np.ndarray) -> pa.RecordBatch:
+    def _one_batch(self, pairs: Pairs) -> pa.RecordBatch:
         tables, times = {}, []
-        for side, ids in (("r", r_id), ("s", s_id)):
+        for side, ids in zip("rs", pairs, strict=True):
             wanted = [one.column for one in self.query.outputs if one.side == side]
             store = self._stores[side]
             tables[side] = store.take(ids, list(dict.fromkeys(wanted)))

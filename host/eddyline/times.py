@@ -9,7 +9,7 @@ from eddyline.errors import DataError
 from eddyline.query import Query
 from eddyline.query.types import raw_array
 
-__all__ = ["times_of"]
+__all__ = ["has_time", "times_of"]
 
 
 def times_of(
@@ -38,3 +38,10 @@ def times_of(
             "beyond 64 bits in the finer unit of the two time columns"
         )
     return raw.astype(np.int64) * scale
+
+
+def has_time(query: Query, side: str, batch: pa.RecordBatch) -> np.ndarray:
+    """Say which rows have a timestamp, or that none needs one."""
+    if not query.time:
+        return np.ones(batch.num_rows, bool)
+    return raw_array(batch[query.time[side == "s"]])[1].copy()

@@ -45,6 +45,21 @@ def test_folders_are_joined(folders, stream):
     assert f"{len(expected)} pairs in {out}" in told.stderr.replace(" ", " ").replace("\u202f", " ")
 
 
+def test_tables_of_text_are_joined(tmp_path):
+    for name, rows in (("r", R), ("s", S)):
+        lines = [f"{n},{x}" for n, x in zip(rows.n.tolist(), rows.x.tolist(), strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["n,x", *lines]))
+    told = run(
+        str(tmp_path / "r.csv"), str(tmp_path / "s.csv"), "--on", "r.x = s.x",
+        "--window", "unbounded", "--select", "r.n AS r, s.n AS s", "-o", str(tmp_path / "out.csv"),
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    files = (tmp_path / "out.csv").glob("*.csv")
+    lines = [line for name in files for line in name.read_text().split() if line != "r,s"]
+    assert len(lines) == (R.x[:, None] == S.x[None, :]).sum()
+    assert "ERROR" not in told.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [

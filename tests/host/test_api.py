@@ -300,10 +300,10 @@ def test_a_batch_that_arrow_cannot_build_is_built_in_halves(monkeypatch):
 
     whole = Session._one_batch
 
-    def limited(self, r_id, s_id):
-        if len(r_id) > 3:
+    def limited(self, pairs):
+        if len(pairs[0]) > 3:
             raise pa.ArrowInvalid("offset overflow")
-        return whole(self, r_id, s_id)
+        return whole(self, pairs)
 
     monkeypatch.setattr(Session, "_one_batch", limited)
     table = pa.table({"x": range(50)})

@@ -9,14 +9,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.bistream import queries
-from examples.bistream.__main__ import NATIONS, STREAMS, TABLES, generate, opened, results, views
+from examples.bistream.__main__ import (
+    NATIONS,
+    STREAMS,
+    TABLES,
+    generate,
+    main,
+    opened,
+    results,
+    views,
+)
 from examples.bistream.view import View
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("tpch")
-    generate(made, "0.002", files=2)
+    generate(made, "0.003", files=2)
     return made
 
 
@@ -32,6 +41,14 @@ def test_tpc_h_as_duckdb_has_it(spark, folder, tmp_path, query, sql):
     assert len(expected) >= 2
     joined = results(opened(spark, folder))[query]
     assert views()[query].run(joined, str(tmp_path / "state")) == expected
+
+
+@pytest.mark.slow
+def test_the_example_runs(spark, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["bistream"])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.partition(":")[0] for line in lines} == {"q5", "q7", "band"}
 
 
 def test_the_example_query_of_section_3_4(spark, tmp_path):

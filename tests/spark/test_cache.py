@@ -91,6 +91,15 @@ def test_units_that_a_worker_had_no_room_for_are_loaded_again(spark, tmp_path, m
     assert counts["stale"] == 0
 
 
+def test_rows_that_a_device_loses_are_counted(spark, tmp_path, metrics):
+    r, s = Rows.random(1, 20), Rows.random(2, 20)
+    device = "sim:splitjoin?cores=2&window=64&broken=2"
+    near = joined(spark, tmp_path, r, s, "abs(r.x - s.x) <= 2", device=device)
+    whole = brute(r, s, band(r, s, 2), seconds(9, 9))
+    assert set(finished(near, tmp_path / "out")) < set(whole)
+    assert counted(metrics)["lost_rows"] > 0
+
+
 @pytest.mark.slow
 def test_a_unit_that_is_ahead_of_the_state_is_thrown_away(spark, tmp_path, metrics):
     """Every batch fails when all of it is joined, and is done again from the state before it."""

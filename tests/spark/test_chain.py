@@ -45,3 +45,16 @@ def test_chunks_that_nobody_can_match_are_dropped_one_by_one():
     assert left == list(range(left[0], 5000))
     assert 2500 - 512 < left[0] <= 2500
     assert len(state) < before
+
+
+def test_a_chunk_holds_rows_of_one_label():
+    state, numbers = State(), np.arange(10)
+    first = Chain(state, SCHEMA, chunk_bytes=4096, label="a")
+    first.add(rows(numbers), numbers)
+    then = Chain(state, SCHEMA, chunk_bytes=4096, label="b")
+    then.open(first.directory)
+    then.add(rows(numbers + 100), numbers + 100)
+    assert then.labels == {"a", "b"}
+    then.drop(Window("time", 5), 50)
+    assert then.labels == {"b"}
+    assert then.read()["x"].to_pylist() == (numbers + 100).tolist()

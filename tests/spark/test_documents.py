@@ -24,7 +24,7 @@ def test_the_guides_example_runs(spark, tmp_path):
         }
         pq.write_table(pa.table(columns), tmp_path / name / "0.parquet")
     first, split, then = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    first = re.sub(r'"([\w-]+/)"', rf'"{tmp_path}/\1"', first)
+    first, split = (re.sub(r'"([\w-]+/)"', rf'"{tmp_path}/\1"', one) for one in (first, split))
     names: dict = {"F": F}
     exec(first, names)
     found = spark.read.parquet(str(tmp_path / "near"))
@@ -37,7 +37,9 @@ def test_the_guides_example_runs(spark, tmp_path):
     }
     assert {(row.trade, row.quote) for row in found.collect()} == expected
     exec(split, names)
-    assert callable(names["split"])
+    names["split"](spark.sql("SELECT id, IF(id < 2, 'r', NULL) AS late FROM range(5)"), 0)
+    written = {name: spark.read.parquet(str(tmp_path / name)) for name in ("pairs", "late")}
+    assert {name: some.count() for name, some in written.items()} == {"pairs": 3, "late": 2}
     exec(then, names)
     assert names["per_minute"].columns == ["window", "count"]
 

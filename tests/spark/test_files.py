@@ -95,6 +95,30 @@ def test_whatever_else_a_frame_does_is_left_to_spark(spark, folder, change):
     assert found(change(spark.read.parquet(str(folder / "r")))) is None
 
 
+@pytest.mark.parametrize("change", [lambda frame: frame, lambda frame: frame.where("x > 3")])
+@pytest.mark.parametrize("kind", ["csv", "json", "orc"])
+def test_tables_of_other_files_are_joined_by_spark(spark, tmp_path, kind, change, capfd):
+    part = S.frame(spark).where("x > 0").coalesce(1)
+    part.write.format(kind).option("header", True).save(str(tmp_path / "s"))
+    read = spark.read.schema(part.schema).format(kind).option("header", True)
+    r, s = R.frame(spark), change(read.load(str(tmp_path / "s")))
+    joined = stream_join(r, s, "r.x = s.x", window="time:2s", time="t", select=IDS)
+    floor = 3 if s.count() < part.count() else 0
+    matches = (R.x[:, None] == S.x[None, :]) & (S.x > floor)
+    assert pairs(joined) == brute(R, S, matches, seconds(2, 2))
+    assert "ERROR" not in "".join(capfd.readouterr())
+
+
+def test_files_whose_other_columns_do_not_go_together_are_left_to_spark(spark, tmp_path):
+    pq.write_table(pa.table({"n": [1], "x": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"n": [1], "x": ["one"]}), tmp_path / "1.parquet")
+    spark.conf.set("spark.sql.parquet.mergeSchema", "true")
+    try:
+        assert found(spark.read.schema("n long, x long").parquet(str(tmp_path)).select("n")) is None
+    finally:
+        spark.conf.unset("spark.sql.parquet.mergeSchema")
+
+
 def test_options_of_the_reader_are_left_to_spark(spark, folder):
     read = spark.read.option("pathGlobFilter", "001*")
     assert found(read.parquet(str(folder / "r"))) is None

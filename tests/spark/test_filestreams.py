@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 
 from eddyline.errors import DataError
@@ -92,6 +93,21 @@ def test_other_sources_are_left_to_spark(spark, tmp_path):
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv" / "a.csv").write_text("1\n")
     assert not is_plain(spark.readStream.schema("x int").csv(str(tmp_path / "csv")))
+
+
+def test_looking_for_plain_streams_logs_no_errors(spark, folder, monkeypatch):
+    logged = []
+    monkeypatch.setattr(PySparkLogger, "exception", lambda *told, **more: logged.append(told[1:]))
+    (folder / "csv").mkdir()
+    (folder / "csv" / "a.csv").write_text("1\n")
+    for frame in (
+        spark.readStream.format("rate").load(),
+        spark.readStream.schema("x int").csv(str(folder / "csv")),
+        stream(spark, folder / "r").where("x > 3"),
+        stream(spark, folder / "r").groupBy("t").count(),
+    ):
+        assert not is_plain(frame)
+    assert not logged
 
 
 def test_without_a_file_that_fits_spark_reads(spark, tmp_path):

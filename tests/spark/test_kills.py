@@ -139,13 +139,13 @@ def suppressed_kill(pid: int) -> bool:
 
 
 def survived(
-    spark, folder: Path, kinds: list[str], *, master: str, files: int, units: int = 2
+    spark, folder: Path, kinds: list[str], *, master: str, files: int, units: int = 2, seed: int = 0
 ) -> dict[str, int]:
     r, s = Rows.random(1, 600, disorder=10**6), Rows.random(2, 600, disorder=10**6)
     for name, rows in (("r", r), ("s", s)):
         rows.write(folder / name, files)
     job = Job(folder, master, served="device" in kinds, units=units)
-    rng = np.random.default_rng(len(kinds))
+    rng = np.random.default_rng([len(kinds), seed])
     try:
         for kind in kinds:
             # Let at least a batch through in between, so that there is always something to lose.
@@ -175,7 +175,9 @@ def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
     kinds = ["worker", "driver", "worker", "worker", "driver"] * 2
     kinds = kinds[round_:] + kinds[:round_]
     units = 1 + round_ % 2
-    kills = survived(spark, tmp_path, kinds, master="local[2,8]", files=16, units=units)
+    kills = survived(
+        spark, tmp_path, kinds, master="local[2,8]", files=16, units=units, seed=round_
+    )
     assert sum(kills.values()) == len(kinds)
 
 

@@ -21,6 +21,20 @@ def test_tables_meet_on_a_served_device(spark, tmp_path):
         assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(5, 5))
 
 
+def test_a_device_that_only_workers_can_reach_is_not_asked_when_the_query_is_built(
+    spark, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv("EDDYLINE_FPGAS", "another")
+    device = f"unix:{tmp_path}/socket"
+    sides = [rows.frame(spark) for rows in (R, S)]
+    assert stream_join(*sides, BAND, device="fpga", **QUERY).columns == ["r", "s"]
+    assert not caplog.records
+    joined = stream_join(*sides, BAND, device=device, **QUERY)
+    assert f"whether {device} does the plan, for here nobody serves" in caplog.text
+    with serving(tmp_path / "socket"):
+        assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(5, 5))
+
+
 def arrive(folder, part, *, number):
     for name, rows in (("r", R), ("s", S)):
         some = Rows(rows.n[part], rows.t[part], rows.x[part])

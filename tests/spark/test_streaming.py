@@ -71,17 +71,20 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
     "on", ["abs(r.x - s.x) <= 1", pytest.param("r.x = s.x", marks=pytest.mark.slow)]
 )
 def test_units_may_change_between_runs(spark, tmp_path, on):
-    """More units, then fewer: rows stay where they are, and are still found."""
+    """More units, then fewer: rows stay where they are, and are found, or the query is refused."""
     matches = band(R, S, 1) if "abs" in on else R.x[:, None] == S.x[None, :]
     runs = [{"units": 1}, {"units": 3, "draining": [1]}, {"units": 2, "draining": [1, 3]}]
     for number, options in enumerate(runs):
         for name, rows in (("r", R), ("s", S)):
             part = np.array_split(np.arange(len(rows.n)), 3)[number]
             Rows(rows.n[part], rows.t[part], rows.x[part]).write(tmp_path / name, 1, first=number)
-        joined = stream_join(
-            *both(spark, tmp_path), on, window="time:40s", time="t", select=IDS, **options
-        )
-        found = finished(joined, tmp_path / "out")
+        sides = both(spark, tmp_path)
+        asked = {"window": "time:40s", "time": "t", "select": IDS}
+        if number == 1:
+            joined = stream_join(*sides, on, units=3, **asked)
+            with pytest.raises(Exception, match=r"over 1 units, .* add draining=\[1\]"):
+                finished(joined, tmp_path / "out")
+        found = finished(stream_join(*sides, on, **asked, **options), tmp_path / "out")
     assert found == brute(R, S, matches, seconds(40, 40))
 
 
@@ -213,7 +216,8 @@ def test_a_table_that_is_too_large_to_be_sent(spark, folders):
         spark.conf.unset("spark.eddyline.staticBytes")
 
 
-def test_results_can_be_joined_again(spark, folders):
+@pytest.mark.parametrize("side", ["r", "s"])
+def test_results_can_be_joined_again(spark, folders, side):
     third = Rows.random(7, 150)
     third.write(folders / "u", 2)
     r, s = both(spark, folders)
@@ -221,10 +225,13 @@ def test_results_can_be_joined_again(spark, folders):
         r, s, "abs(r.x - s.x) <= 1", window="time:4s", time="t",
         select="r.n AS rn, s.n AS sn, r.x, result_time",
     )  # fmt: skip
+    other = stream(spark, folders / "u")
+    sides, times = (first, other), ("result_time", "t")
+    if side == "s":
+        sides, times = sides[::-1], times[::-1]
     joined = stream_join(
-        first, stream(spark, folders / "u"), "r.x = s.x", window="time:4s",
-        time=("result_time", "t"), select="r.rn, r.sn, s.n AS un",
-    )  # fmt: skip
+        *sides, "r.x = s.x", window="time:4s", time=times, select="rn, sn, n AS un"
+    )
     expected = []
     for i, j in brute(R, S, band(R, S, 1), seconds(4, 4)):
         late = max(R.t[i], S.t[j])

@@ -1,5 +1,6 @@
 """Where the rows of a unit meet: an engine of this process, or any device."""
 
+import logging
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -12,10 +13,11 @@ from eddyline.engine.choice import choose
 from eddyline.engine.part import ShareEngine, Stores
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
+from eddyline.results import Pairs
 
 __all__ = ["Meeting", "Pairs", "open_meeting"]
 
-Pairs = tuple[np.ndarray, np.ndarray]
+log = logging.getLogger(__name__)
 
 
 class Meeting(Protocol):
@@ -23,6 +25,8 @@ class Meeting(Protocol):
 
     emptied: bool
     """Whether the last batch has left nothing stored, so that it must be loaded again."""
+    lost_rows: int
+    """Rows that the device could not store, with parts of it that are off."""
 
     def load(self, tuples: Tuples) -> None:
         """Store tuples whose results are known."""
@@ -63,6 +67,7 @@ class _Engine:
     """An engine of the cpu device, which can show a tuple to the others without storing it."""
 
     emptied = False
+    lost_rows = 0
 
     def __init__(self, plan: Plan, device: CpuDevice, units: int):
         choice = choose(plan, device.engine)
@@ -98,7 +103,7 @@ class _Device:
     def __init__(self, plan: Plan, device: Device):
         self._device = device.__enter__()
         self._device.configure(plan)
-        self._pushed = self._closed = 0
+        self._pushed = self._closed = self.lost_rows = 0
         self.emptied = False
 
     def load(self, tuples: Tuples) -> None:
@@ -109,6 +114,7 @@ class _Device:
     def join(self, tuples: Tuples, stores: Stores | None, *, more: bool = False) -> Iterator[Pairs]:
         assert stores is None
         yield from self._meet(tuples)
+        self._count_lost()
         if self._closed < self._pushed and not more:
             last = self._device.flush()
             self._closed = last.closed
@@ -124,6 +130,15 @@ class _Device:
             if results.nothing:
                 return
             yield results.r_id, results.s_id
+
+    def _count_lost(self) -> None:
+        lost = int(self._device.counters().get("lost_rows", 0))
+        if lost and not self.lost_rows:
+            log.warning(
+                "%s loses rows with cores that are off: their pairs with later rows are missing",
+                self._device.name,
+            )
+        self.lost_rows = lost
 
     def close(self) -> None:
         self._device.__exit__(None, None, None)

@@ -26,7 +26,7 @@ from eddyline.plan import All, Compare, Predicate
 from eddyline.query import Query
 from eddyline.query.lower import SideRecipes, Value
 
-__all__ = ["Router", "Routing", "equalities", "make_routing"]
+__all__ = ["Router", "Routing", "equalities", "make_routing", "require_known"]
 
 MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
@@ -60,6 +60,12 @@ class Routing:
         """Whether it takes the hash of a row to know its unit."""
         routings = (self, *self.draining)
         return any(one.each > 1 or (one.columns and one.units > 1) for one in routings)
+
+    @property
+    def label(self) -> str:
+        """Tell this routing from others, without those before it."""
+        kind = "matrix" if self.columns else "units"
+        return f"{kind} {self.units} {self.columns or self.subgroups}"
 
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
@@ -126,7 +132,7 @@ def make_routing(
         raise QueryError(f"units={units!r} is neither a number nor rows and columns")
     for name, number in [*asked, ("subgroups", subgroups)]:
         wrong = isinstance(number, bool) or not isinstance(number, int) or number < 1
-        if number is not None and wrong:
+        if wrong and (number is not None or name == "units"):
             raise QueryError(f"{name}={number!r} is not a number from 1 up")
     if isinstance(units, tuple | list):
         if subgroups is not None:
@@ -141,9 +147,7 @@ def make_routing(
             f"windows of rows are counted over the whole stream, so {units} units could not tell "
             "which rows are inside: use 1 unit, or windows of time"
         )
-    former = tuple(
-        make_routing(query, *(one if isinstance(one, tuple | list) else (one,))) for one in draining
-    )
+    former = tuple(make_routing(query, *one) for one in _pairs(draining))
     if columns:
         if former:
             raise QueryError("the units of a join-matrix cannot change while it runs")
@@ -159,6 +163,43 @@ def make_routing(
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
     return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former)
+
+
+def _pairs(draining: Iterable[Units]) -> Iterator[tuple[int, int | None]]:
+    if isinstance(draining, str) or not isinstance(draining, Iterable):
+        raise QueryError(f"draining={draining!r} is no list of numbers of units: write [4], say")
+    for one in draining:
+        if not isinstance(one, tuple | list):
+            yield one, None
+        elif len(one) == 2:
+            yield one[0], one[1]
+        else:
+            raise QueryError(f"draining={one!r} is neither units, nor units and subgroups")
+
+
+def require_known(query: Query, routing: Routing, labels: Iterable[str]) -> None:
+    """Refuse rows that were stored by a routing that is not among these: nothing would meet them.
+
+    Raises
+    ------
+    QueryError
+        If there are such, with what has to be given instead.
+    """
+    known = {one.label for one in (routing, *routing.draining)}
+    for label in sorted({*labels} - known):
+        kind, units, parts = label.split()
+        pair = (int(units), int(parts))
+        if kind == "matrix":
+            way_out = f"give units={(pair[0] // pair[1], pair[1])} as that run had"
+        elif routing.columns:
+            way_out = f"give units={pair[0]}, subgroups={pair[1]} as that run had"
+        else:
+            usual = make_routing(query, pair[0]).subgroups == pair[1]
+            way_out = f"add draining=[{pair[0] if usual else pair}]"
+        raise QueryError(
+            f"rows are stored that an earlier run from this checkpoint had spread over {pair[0]} "
+            f"units, and nothing would meet them: {way_out}"
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,10 @@ from eddyline.device import Tuples
 from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.query import Query
-from eddyline.results import result_batch, result_schema
+from eddyline.results import in_batches, result_batch, result_schema
 
 __all__ = ["OrderedRows", "joined_tables"]
 
-RESULT_ROWS = 1 << 17
 TOGETHER = 1 << 16  # rows of the longer side that are joined at a time
 
 
@@ -39,6 +39,8 @@ def joined_tables(
     ]
     meeting = open_meeting(query.plan, device, units=units)
     schema = result_schema(query)
+    width = sum(one.rows.nbytes // max(one.rows.num_rows, 1) for one in (r, s))
+    made = partial(_rows, query, schema, (r, s))
     begins = (0, 0)
     try:
         for ends in _ends(r.times, s.times):
@@ -60,7 +62,7 @@ def joined_tables(
                 continue
             more = ends != (len(r.times), len(s.times))
             for pairs in meeting.join(Tuples(sides, *records), stores, more=more):
-                yield from _results(query, schema, (r, s), pairs)
+                yield from in_batches(pairs, made, width=width)
     finally:
         meeting.close()
 
@@ -72,16 +74,8 @@ def _ends(r: np.ndarray, s: np.ndarray) -> Iterator[tuple[int, int]]:
     yield len(r), len(s)
 
 
-def _results(
-    query: Query, schema: pa.Schema, tables: tuple[OrderedRows, ...], pairs: Pairs
-) -> Iterator[pa.RecordBatch]:
-    for begin in range(0, len(pairs[0]), RESULT_ROWS):
-        part = slice(begin, begin + RESULT_ROWS)
-        yield _rows(query, schema, tables, (pairs[0][part], pairs[1][part]))
-
-
 def _rows(
-    query: Query, schema: pa.Schema, tables: tuple[OrderedRows, ...], ids: tuple[np.ndarray, ...]
+    query: Query, schema: pa.Schema, tables: tuple[OrderedRows, ...], ids: Pairs
 ) -> pa.RecordBatch:
     taken, times = {}, []
     timed = any(one.side == "time" for one in query.outputs)

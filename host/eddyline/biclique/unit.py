@@ -13,12 +13,13 @@ the device, and are looked up among the stored rows apart.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.biclique.meeting import Meeting, open_meeting
+from eddyline.biclique.meeting import Meeting, Pairs, open_meeting
 from eddyline.biclique.order import merged, sorted_places
 from eddyline.clock import EARLIEST, earlier
 from eddyline.device import Tuples
@@ -26,15 +27,16 @@ from eddyline.dictionary import Dictionary
 from eddyline.encode import SideEncoder
 from eddyline.plan import Window
 from eddyline.query import Query
-from eddyline.results import needed_columns, result_batch, result_schema
+from eddyline.results import in_batches, needed_columns, result_batch, result_schema
 from eddyline.rowstore import RowStore, empty, integers
 from eddyline.times import times_of
 
-__all__ = ["RESULT_ROWS", "Sent", "Unit", "sent_columns"]
+__all__ = ["Sent", "Unit", "sent_columns"]
 
-RESULT_ROWS = 1 << 16
 # Ids of stored rows are below; those of rows that are only shown are above, anew in each batch.
 SHOWN = 1 << 31
+# A unit that holds so many rows beyond four times what it needs is made anew.
+SPARE = 1 << 12
 SIDES = ("r", "s")
 
 
@@ -61,6 +63,20 @@ class _Aged:
     first: int
     own: np.ndarray
     told: np.ndarray
+
+    @cached_property
+    def low(self) -> int:
+        return int(self.own.min())
+
+    @cached_property
+    def high(self) -> int:
+        return int(self.own.max())
+
+    def before(self, bound: int) -> int:
+        """Return how many of the rows are older."""
+        if self.low >= bound:
+            return 0
+        return len(self.own) if self.high < bound else int(np.count_nonzero(self.own < bound))
 
 
 @dataclass(frozen=True)
@@ -116,11 +132,13 @@ class _Side:
 
     def records_of(self, places: np.ndarray, told: np.ndarray) -> np.ndarray:
         """Make records of stored rows again."""
-        table = self.store.take(places, self.columns).combine_chunks()
-        rows = table.to_batches()[0] if len(table) else self.store.empty
-        records = self.encoder.encode(rows, first=0, times=told)
+        records = self.encoder.encode(self.rows_at(places), first=0, times=told)
         records["id"] = places & (SHOWN - 1)
         return records
+
+    def rows_at(self, places: np.ndarray) -> pa.RecordBatch:
+        table = self.store.take(places, self.columns).combine_chunks()
+        return table.to_batches()[0] if len(table) else self.store.empty
 
     def held(self, ids: np.ndarray) -> np.ndarray:
         """Say which ids are of rows that are stored, or of this batch."""
@@ -144,6 +162,10 @@ class _Side:
         both = pa.concat_tables([early, late]).take(pa.array(order))
         return both, np.concatenate([early_times, late_times])[order]
 
+    def width(self, batch: _Batch) -> int:
+        """Return the bytes of a row, of this batch or stored, whichever has more."""
+        return max(self.store.bytes_per_row, batch.rows.nbytes // max(batch.rows.num_rows, 1))
+
     def forget(self, watermark: int) -> None:
         """Let go of what no row of the other side that is not older can meet."""
         if self.window.kind == "rows":
@@ -151,10 +173,27 @@ class _Side:
             while self.aged and self.aged[0].first + len(self.aged[0].own) <= self.store.first:
                 self.aged.popleft()
         elif self.window.kind == "time":
-            bound = int(earlier(np.array([watermark]), self.window.size)[0])
-            while self.aged and int(self.aged[0].own.max()) < bound:
+            bound = self._bound(watermark)
+            while self.aged and self.aged[0].high < bound:
                 self.aged.popleft()
             self.store.drop_below(self.aged[0].first if self.aged else self.store.count)
+
+    def needless(self, watermark: int) -> int:
+        """Return how many rows are still here that could be let go of."""
+        bound = self._bound(watermark)
+        return sum(one.before(bound) for one in self.aged)
+
+    def needed(self, watermark: int) -> pa.RecordBatch:
+        """Return the other ones."""
+        times = [one.own for one in self.aged]
+        own = np.concatenate(times) if times else np.empty(0, np.int64)
+        places = self.store.count - len(own) + np.flatnonzero(own >= self._bound(watermark))
+        return self.rows_at(places[places >= self.store.first])
+
+    def _bound(self, watermark: int) -> int:
+        if self.window.kind != "time":
+            return EARLIEST
+        return int(earlier(np.array([watermark]), self.window.size)[0])
 
 
 class Unit:
@@ -175,10 +214,16 @@ class Unit:
         self.query = query
         self.schema = result_schema(query)
         self._plan = replace(query.plan, order=replace(query.plan.order, kind="none", every=0))
-        self._dictionary = Dictionary()
-        self._sides = [_Side(query, side, self._dictionary) for side in SIDES]
-        self._meeting: Meeting = open_meeting(self._plan, device, units=units)
+        self._device, self._units = device, units
         self._clock = EARLIEST
+        self._latest = 0  # rows of the last batch
+        self._begin()
+
+    def _begin(self) -> None:
+        self._dictionary = Dictionary()
+        self._sides = [_Side(self.query, side, self._dictionary) for side in SIDES]
+        self._meeting: Meeting = open_meeting(self._plan, self._device, units=self._units)
+        self._told_lost = 0
 
     def close(self) -> None:
         self._meeting.close()
@@ -187,6 +232,11 @@ class Unit:
     def stored(self) -> tuple[int, int]:
         """Rows of R and of S that are stored."""
         return len(self._sides[0].store), len(self._sides[1].store)
+
+    def newly_lost(self) -> int:
+        """Return how many rows the device has lost since this was last asked for."""
+        before, self._told_lost = self._told_lost, self._meeting.lost_rows
+        return self._told_lost - before
 
     def load(self, r: pa.RecordBatch, s: pa.RecordBatch) -> None:
         """Store rows whose results are known. Only at the beginning."""
@@ -201,22 +251,29 @@ class Unit:
         clock = self._clock
         firsts = [side.store.count for side in self._sides]
         sides, batches = self._entered(r, s)
+        self._latest = len(sides)
         if not len(sides):
             return
         stores = None
         if not all(batch.stores.all() for batch in batches):
             stores = (batches[0].stores.view(np.uint8), batches[1].stores.view(np.uint8))
         tuples = Tuples(sides, *(one.records for one in batches))
-        for pairs in self._meeting.join(tuples, stores):
-            yield from self._results(*pairs, batches, firsts)
-        for late in (0, 1):
-            for pairs in self._partners_of_stragglers(late, batches[late], clock):
-                yield from self._results(*pairs, batches, firsts)
+        made = partial(self._rows_of, batches, firsts)
+        width = sum(map(_Side.width, self._sides, batches))
+        for pairs in chain(
+            self._meeting.join(tuples, stores),
+            *(self._partners_of_stragglers(late, batches[late], clock) for late in (0, 1)),
+        ):
+            yield from filter(len, in_batches(pairs, made, width=width))
 
     def forget(self, watermark: int) -> None:
         """Let go of rows that cannot meet any row whose time is the watermark or later."""
         for side in self._sides:
             side.forget(watermark)
+        held = sum(self.stored)
+        needed = held - sum(side.needless(watermark) for side in self._sides)
+        if held > SPARE + 4 * (needed + self._latest):
+            self._renew(watermark)
         oldest = {
             side.side: int(earlier(np.array([self._clock]), side.window.size)[0])
             if side.window.kind == "time"
@@ -228,6 +285,17 @@ class Unit:
             for side in self._sides
         }
         self._dictionary.evict(firsts, oldest)
+
+    def _renew(self, watermark: int) -> None:
+        """Begin again with what is needed.
+
+        A row whose time is far ahead keeps those that came after it from being let go of, and lets
+        the device's clock stand still.
+        """
+        kept = [side.needed(watermark) for side in self._sides]
+        self._meeting.close()
+        self._begin()
+        self.load(*kept)
 
     def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[_Batch]]:
         """Put a batch in order, by time and R before S, and let it enter the stores."""
@@ -245,9 +313,7 @@ class Unit:
                 self._clock = max(self._clock, int(times[-1]))
         return merged(*(one.times for one in batches)), batches
 
-    def _partners_of_stragglers(
-        self, number: int, batch: _Batch, clock: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _partners_of_stragglers(self, number: int, batch: _Batch, clock: int) -> Iterator[Pairs]:
         """Find what the device has let go of and a row that is older than ``clock`` may meet."""
         other = self._sides[1 - number]
         late = batch.times < clock
@@ -258,7 +324,7 @@ class Unit:
         places = [
             one.first + np.flatnonzero((one.told < left) & (one.own >= oldest))
             for one in other.aged
-            if one.told[0] < left and one.own.max() >= oldest
+            if one.told[0] < left and one.high >= oldest
         ]
         found = np.concatenate(places) if places else np.empty(0, np.int64)
         found = found[found >= other.store.first]
@@ -276,18 +342,7 @@ class Unit:
         finally:
             meeting.close()
 
-    def _results(
-        self, r_id: np.ndarray, s_id: np.ndarray, batches: list[_Batch], firsts: list[int]
-    ) -> Iterator[pa.RecordBatch]:
-        for begin in range(0, len(r_id), RESULT_ROWS):
-            part = slice(begin, begin + RESULT_ROWS)
-            rows = self._rows_of([r_id[part], s_id[part]], batches, firsts)
-            if rows.num_rows:
-                yield rows
-
-    def _rows_of(
-        self, ids: list[np.ndarray], batches: list[_Batch], firsts: list[int]
-    ) -> pa.RecordBatch:
+    def _rows_of(self, batches: list[_Batch], firsts: list[int], ids: Pairs) -> pa.RecordBatch:
         keep = np.ones(len(ids[0]), bool)
         new = np.zeros(len(ids[0]), bool)
         for side, mine, first in zip(self._sides, ids, firsts, strict=True):
@@ -295,7 +350,7 @@ class Unit:
             back = (mine.astype(np.int64) - first) & (SHOWN - 1)
             new |= (mine >= SHOWN) | (back < side.store.count - first)
         keep &= new  # a device that was loaded again may find known pairs
-        ids = [mine[keep] for mine in ids]
+        ids = (ids[0][keep], ids[1][keep])
         tables, times = [], []
         for side, mine, batch in zip(self._sides, ids, batches, strict=True):
             wanted = [one.column for one in self.query.outputs if one.side == side.side]

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from eddyline.device import Counters, Results, Tuples
-from eddyline.errors import DeviceError
+from eddyline.errors import DeviceAbsent, DeviceError
 from eddyline.plan import Plan
 from eddyline.serve.wire import MOST_SHARED, Channel, WireError
 
@@ -30,7 +30,7 @@ class ServedDevice:
             connection.connect(self._path)
         except OSError as error:
             connection.close()
-            raise DeviceError(
+            raise DeviceAbsent(
                 f"nobody serves a device at {self._path} ({error}): start one with "
                 f"eddyline serve DEVICE --socket {self._path}"
             ) from None

@@ -109,6 +109,8 @@ def matching(names: list[str], name: str) -> list[str]:
 
 def parse_sql(text: str, what: str, *, prefix: str = "") -> exp.Expr:
     """Parse one SQL expression (after ``prefix``), or say where it goes wrong."""
+    if not isinstance(text, str):
+        raise QueryError(f"the {what} {text!r} is no text: write it in SQL")
     if not text.strip():
         raise QueryError(f"the {what} is empty")
     try:

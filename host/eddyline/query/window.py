@@ -113,7 +113,7 @@ def parse_window(text: str) -> WindowSpec:
 
 def parse_order(text: str) -> Order:
     """Read ``none``, ``outer``, ``inner``, ``outer:N`` or ``inner:N``."""
-    match = re.fullmatch(r"(none|outer|inner)(?::(\d+))?", text)
+    match = re.fullmatch(r"(none|outer|inner)(?::(\d+))?", str(text))
     every = int(match[2] or 0) if match else 0
     if not match or (match[2] and (match[1] == "none" or not 1 <= every < 2**32)):
         raise QueryError(

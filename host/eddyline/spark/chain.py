@@ -28,13 +28,18 @@ class Chunk:
     bytes: int
     low: int
     high: int
+    label: str
 
 
 class Chain:
-    """Chunks of one side. ``state`` is a MapState from a number to bytes."""
+    """Chunks of one side. ``state`` is a MapState from a number to bytes.
 
-    def __init__(self, state: Any, schema: pa.Schema, *, chunk_bytes: int):
+    Rows that are added have the ``label``, and none of another one in their chunks.
+    """
+
+    def __init__(self, state: Any, schema: pa.Schema, *, chunk_bytes: int, label: str = ""):
         self._state = state
+        self._label = label
         self._schema = schema
         self._most = chunk_bytes
         self._chunks: list[Chunk] = []
@@ -50,6 +55,11 @@ class Chain:
     @property
     def rows(self) -> int:
         return sum(one.rows for one in self._chunks)
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels of the rows that are here."""
+        return {one.label for one in self._chunks}
 
     @property
     def size(self) -> int:
@@ -71,14 +81,15 @@ class Chain:
         payload = pack(rows)
         low, high = int(times.min()), int(times.max())
         last = self._chunks[-1] if self._chunks else None
-        if last and last.bytes + len(payload) <= self._most:
+        if last and last.label == self._label and last.bytes + len(payload) <= self._most:
             payload = self._payload(last) + payload
             low, high = min(low, last.low), max(high, last.high)
-            new = Chunk(last.number, last.rows + rows.num_rows, len(payload), low, high)
+            count = last.rows + rows.num_rows
+            new = Chunk(last.number, count, len(payload), low, high, self._label)
             self._chunks[-1] = new
         else:
             number = last.number + 1 if last else 0
-            new = Chunk(number, rows.num_rows, len(payload), low, high)
+            new = Chunk(number, rows.num_rows, len(payload), low, high, self._label)
             self._chunks.append(new)
         self._state.updateValue((new.number,), (payload,))
 

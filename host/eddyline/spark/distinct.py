@@ -32,6 +32,7 @@ __all__ = ["deduplicated", "select_with_time", "window_of"]
 
 TIME = "eddyline_time"
 BUCKET = "eddyline_bucket"
+BUCKETS = 16  # a checkpoint stays good only with as many as it began with
 PACKED = "bucket int, late boolean, payload binary"
 PACKED_ARROW = pa.schema([("bucket", pa.int32()), ("late", pa.bool_()), ("payload", pa.binary())])
 
@@ -91,7 +92,7 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
             'write distinct="unbounded"',
         )
     rule = _Rule(request, schema, tuple(compared), by_time=not untimed)
-    bucket = F.pmod(F.xxhash64(*map(column, compared)), F.lit(request.routing.units))
+    bucket = F.pmod(F.xxhash64(*map(column, compared)), F.lit(BUCKETS))
     packed = mapped(results.withColumn(BUCKET, bucket.cast("int")), rule.packer(), PACKED)
     buckets = packed.groupBy("bucket")
     if not results.isStreaming:

@@ -17,7 +17,10 @@ class StreamJoinError(AnalysisException, QueryError):
     """
 
     def __init__(self, condition: str, message: str):
-        AnalysisException.__init__(self, message=f"[EDDYLINE.{condition}] {message}")
+        AnalysisException.__init__(self, message=message, errorClass=f"EDDYLINE.{condition}")
+
+    def getSqlState(self) -> str:
+        return "42000"  # a statement that is not right; Spark knows no state of our conditions
 
 
 @contextmanager

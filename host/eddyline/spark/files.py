@@ -4,6 +4,7 @@ Then no row has to go from Java to Python. That a frame is such a table is told 
 plan with that of reading its files, so whatever else a frame does keeps it on the common way.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.spark.parquet import local_path, may_read, opened, unfit
+from eddyline.spark.plans import explained
 from eddyline.spark.schemas import column
 
 __all__ = ["RowGroups", "looked_at", "row_groups"]
 
 PARTITION = 1 << 24  # bytes, before compression, that a task reads
 UNFIT = -1
+PARQUET = re.compile(r"Relation .*\[.*\] parquet")
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,11 @@ class RowGroups:
 def row_groups(frame: DataFrame, wanted: pa.Schema) -> RowGroups | None:
     """Return where workers find the rows of a frame, or None if Spark has to make them."""
     spark = frame.sparkSession
-    if not may_read(spark, wanted) or not (paths := _plain_files(frame)):
+    if not may_read(spark, wanted) or not (paths := _files(frame)):
         return None
+    # Spark is asked what is in files only where they are known to be such: it logs what fails.
     found = looked_at(spark, paths, wanted)
-    return None if found is None else RowGroups(found)
+    return RowGroups(found) if found is not None and _is_plain(frame, paths) else None
 
 
 def looked_at(
@@ -78,15 +82,23 @@ def looked_at(
     return [(paths[file], number, size) for file, number, size in found]
 
 
-def _plain_files(frame: DataFrame) -> list[str]:
-    """Return the files of a frame that is all of their rows, or nothing."""
+def _files(frame: DataFrame) -> list[str]:
+    """Return the files of a frame that may be all of their rows, or nothing."""
     level = frame.storageLevel
     files = [] if level.useMemory or level.useDisk else sorted(frame.inputFiles())
-    paths = [local_path(one) for one in files]
     if not files or not all(one.startswith("file:/") for one in files):
         return []
-    plain = any(frame.sameSemantics(one) for one in _reads(frame, paths))
-    return paths if plain else []
+    *steps, source = explained(frame)
+    harmless = all(one.startswith(("Project ", "SubqueryAlias ", "View ")) for one in steps)
+    return [local_path(one) for one in files] if harmless and PARQUET.fullmatch(source) else []
+
+
+def _is_plain(frame: DataFrame, paths: list[str]) -> bool:
+    """Say whether a frame is all rows of some files, and nothing else."""
+    try:
+        return any(frame.sameSemantics(one) for one in _reads(frame, paths))
+    except Exception:  # files that do not go together fail in many ways, not all of them PySpark's
+        return False
 
 
 def _reads(frame: DataFrame, paths: list[str]) -> Iterator[DataFrame]:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from eddyline.spark.files import looked_at
 from eddyline.spark.parquet import is_local, local_path, may_read, read_rows
+from eddyline.spark.plans import ATTRIBUTES, HARMLESS, explained
 from eddyline.spark.schemas import WATERMARK, column
 
 __all__ = ["FILE", "file_names", "is_plain_stream", "reader"]
@@ -27,11 +28,6 @@ METADATA = "_metadata"  # what Spark knows of a row's file, in a column that it 
 ROW = f"{METADATA}.row_index"
 SAMPLE = 16  # files that are looked at while a query is built
 NEVER = -(2**63)  # microseconds: no time is before
-ANALYZED = "== Analyzed Logical Plan =="
-ATTRIBUTE = r"\w+#\d+L?(?:-T\d+ms)?"
-ATTRIBUTES = rf"\[{ATTRIBUTE}(?:, {ATTRIBUTE})*\]"
-# What leaves rows as they are, by the line that Spark writes of it.
-HARMLESS = re.compile(rf"Project {ATTRIBUTES}|SubqueryAlias \w+|View \(`\w+`, {ATTRIBUTES}\)")
 WATERMARKED = re.compile(r"EventTimeWatermark [0-9a-f-]+, (\w+)#\d+: \w+, [\w. ]+")
 SOURCE = re.compile(rf"StreamingRelation FileSource\[([^\[\]]+)\], {ATTRIBUTES}(?:, name=\S+)?")
 
@@ -44,17 +40,19 @@ def is_plain_stream(frame: DataFrame, wanted: pa.Schema) -> bool:
     spark = frame.sparkSession
     if not may_read(spark, wanted) or METADATA in map(str.lower, frame.columns):
         return False
+    folder = _folder(explained(frame), _with_watermark(frame))
+    if folder is None:
+        return False
     try:
-        # Only rows of Parquet files have such a number.
-        frame.select(ROW).schema  # noqa: B018
-        folder = _folder(_explained(frame), _with_watermark(frame))
-        if folder is None:
-            return False
         files = sorted(spark.read.schema(frame.schema).parquet(folder).inputFiles())[-SAMPLE:]
+        paths = [local_path(one) for one in files]
+        if not files or not all(map(is_local, files)) or looked_at(spark, paths, wanted) is None:
+            return False
+        # Only rows of Parquet files have such a number. Asked of others, PySpark logs an error.
+        frame.select(ROW).schema  # noqa: B018
     except PySparkException:  # there is no such number, or the folder is read in another way
         return False
-    paths = [local_path(one) for one in files]
-    return bool(files) and all(map(is_local, files)) and looked_at(spark, paths, wanted) is not None
+    return True
 
 
 def file_names(frame: DataFrame) -> DataFrame:
@@ -79,15 +77,6 @@ def reader(wanted: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
 
 def _with_watermark(frame: DataFrame) -> list[str]:
     return [one.name for one in frame.schema if WATERMARK in one.metadata]
-
-
-def _explained(frame: DataFrame) -> list[str]:
-    """Return the lines of a frame's plan, without those that draw a tree."""
-    told = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).first()
-    assert told is not None
-    plan = told[0].partition(ANALYZED)[2].partition("\n\n")[0]
-    lines = plan.strip("\n").split("\n")[1:]  # the first names the columns
-    return [line.lstrip(" +-").removeprefix("~") for line in lines]
 
 
 def _folder(plan: list[str], with_watermark: list[str]) -> str | None:

@@ -114,28 +114,30 @@ def stream_join(
         window = "unbounded"
     scaling = None
     if isinstance(units, Scaling):
-        require_scalable(streaming=streaming, window=window, others=(subgroups, *draining))
+        require_scalable(streaming=streaming, window=window, others=(subgroups, draining or None))
         scaling = units
         units, draining = scaling.units, scaling.draining
-    if distinct:
+    if distinct is False:
+        distinct = None
+    if distinct is not None:
         select = select_with_time(select, time)
     request = make_request(
         spark, r, s, on, window=window, time=time, order=order, select=select, device=device,
         units=units, subgroups=subgroups, draining=draining, late=late,
     )  # fmt: skip
-    if late:
+    if late is not None:
         require_lateness(request, tables=not (r.isStreaming or s.isStreaming))
-    if distinct:
+    if distinct is not None:
         with in_sparks_style("DISTINCT"):
             request = replace(request, distinct=window_of(distinct, request.query))
     if scaling:
         kinds = (request.query.window_r.kind, request.query.window_s.kind)
         scaling.keeps_all = "unbounded" in kinds
         request = replace(request, watched=True)
-    if streaming or (distinct and (r.isStreaming or s.isStreaming)):
+    if streaming or (request.distinct and (r.isStreaming or s.isStreaming)):
         keep_state_in_rocksdb(spark)
     joined = _joined(r, s, request, scaling)
-    return deduplicated(joined, request) if distinct else joined
+    return deduplicated(joined, request) if request.distinct else joined
 
 
 def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | None) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eddyline.biclique.envelope import opened, pack
+from eddyline.biclique.routing import require_known
 from eddyline.biclique.unit import Sent
 from eddyline.clock import EARLIEST
 from eddyline.errors import DeviceError
@@ -22,7 +23,7 @@ from eddyline.spark.parquet import read_rows
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
 from eddyline.spark.timers import come_back
-from eddyline.times import times_of
+from eddyline.times import has_time, times_of
 
 __all__ = ["JOINED", "Joiner"]
 
@@ -49,7 +50,7 @@ class Joiner(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
-        late = self._open()
+        late = self._open(watermark)
         arrived, too_late = self._arrived(int(key[0]), rows, watermark)
         late += sum(one.num_rows for one in too_late.values())
         if self._request.late:
@@ -67,12 +68,10 @@ class Joiner(StatefulProcessor):
     ) -> Iterator[Row]:
         """Go on without new rows: with what waited for the watermark, or without what it passed."""
         watermark = self._watermark(timerValues)
-        late = self._open()
+        late = self._open(watermark)
         if self._request.sequenced:
             yield from self._join(key, self._released(watermark), watermark, late)
             return
-        for side in SIDES:
-            self._stored[side].drop(self._windows[side], watermark)
         # A unit in memory will forget these rows by itself, so its mark stays good.
         self._write(self._mark, late)
         yield from self._told(key)
@@ -86,17 +85,22 @@ class Joiner(StatefulProcessor):
                 handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
                 self._schemas[side],
                 chunk_bytes=self._request.chunk_bytes,
+                label=self._request.routing.label,
             )
             for side in SIDES
         }
 
-    def _open(self) -> int:
+    def _open(self, watermark: int) -> int:
         """Look at the state of the unit at hand; return how many rows came too late so far."""
+        request = self._request
         state = self._meta.get()
         self._mark = state[0] if state else None
         chains = [*self._stored.values(), *self._waiting.values()]
         for chain, directory in zip(chains, state[1:5] if state else [None] * 4, strict=True):
             chain.open(directory)
+        for side, chain in self._stored.items():
+            chain.drop(self._windows[side], watermark)
+            require_known(request.query, request.routing, chain.labels)
         return state[5] if state else 0
 
     def _arrived(
@@ -130,10 +134,12 @@ class Joiner(StatefulProcessor):
         return arrived, late
 
     def _in_time(self, side: str, rows: pa.RecordBatch, watermark: int) -> np.ndarray:
-        """Say which rows are not late. As Spark has it, a row at the watermark is."""
-        if not self._request.timed:
-            return np.ones(rows.num_rows, bool)
-        return self._times(side, rows) > watermark
+        """Say which rows are not late. As Spark has it, those at the watermark and NULLs are."""
+        fresh = has_time(self._request.query, side, rows)
+        if self._request.timed:
+            known = rows if fresh.all() else rows.filter(pa.array(fresh))
+            fresh[fresh] = self._times(side, known) > watermark
+        return fresh
 
     def _released(self, watermark: int) -> dict[str, Sent]:
         """Return the waiting rows that nothing can come before any more, in their order."""
@@ -158,11 +164,12 @@ class Joiner(StatefulProcessor):
         unit, results = self._met(place, arrived)
         for batch in results:
             yield self._row(pack(batch))
+        if lost := unit.newly_lost():
+            cache.counts[request.token]["lost_rows"] += lost
         for side in SIDES:
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
             self._stored[side].add(own, self._times(side, own))
-            self._stored[side].drop(self._windows[side], watermark)
         unit.forget(watermark)
         mark = uuid.uuid4().hex
         self._write(mark, late)

@@ -1,5 +1,6 @@
 """What is asked of a join, checked while the query is built."""
 
+import logging
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from eddyline.api import make_query
 from eddyline.biclique.routing import Routing, equalities, make_routing
-from eddyline.device.lease import known_addresses
+from eddyline.errors import DeviceAbsent
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.query.parse import matching
@@ -19,12 +20,15 @@ from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
+from eddyline.spark.plans import waits
 from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
 
 __all__ = ["Request", "make_request"]
 
 THETA_UNITS = 1
 EQUALITY_UNITS = 4
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def make_request(
     late: str | None = None,
 ) -> Request:
     streaming = r.isStreaming and s.isStreaming
+    if not isinstance(device, str | None):
+        raise StreamJoinError("DEVICE", f'device={device!r} is no name: write device="cpu", say')
     with in_sparks_style("QUERY"):
         query = make_query(
             arrow_schema(r), arrow_schema(s), on, window=window, time=time,
@@ -122,28 +128,36 @@ def make_request(
         late=late,
         static=r.isStreaming != s.isStreaming,
     )
-    with in_sparks_style("DEVICE"):
-        # Which device a task will have is known in its executor; here, any of them is asked.
-        some = next(iter(known_addresses()), None) if request.device == FPGA else request.device
-        if some:
-            request.unit(some.partition("#")[0]).close()
-        if request.failover:
-            request.unit(request.failover).close()
+    _ask_device(request, request.device)
+    _ask_device(request, request.failover)
     return request
+
+
+def _ask_device(request: Request, device: str) -> None:
+    """Let a device refuse the plan now, if it is here. One that tasks lease may be in use."""
+    if device in ("", FPGA):
+        return
+    with in_sparks_style("DEVICE"):
+        try:
+            request.unit(device).close()
+        except DeviceAbsent as error:
+            log.warning("tasks will find out whether %s does the plan, for here %s", device, error)
 
 
 def with_lateness(
     frame: DataFrame, time: str | tuple[str, str] | None, side: str, lateness: Any
 ) -> DataFrame:
     """Give a stream the watermark that ``lateness`` asks for."""
-    if lateness is None or time is None or not frame.isStreaming:
+    if lateness is None:
         return frame
-    name = time if isinstance(time, str) else time[side == "s"]
+    with in_sparks_style("LATENESS"):
+        allowed = Duration.of(lateness, "lateness")
+    if time is None or not frame.isStreaming:
+        return frame
+    name = time[side == "s"] if isinstance(time, tuple | list) and len(time) == 2 else time
     found = matching(frame.columns, name) if isinstance(name, str) else []
     column = found[0] if len(found) == 1 else ""
     if column and watermark_of(frame, column) is None:
-        with in_sparks_style("LATENESS"):
-            allowed = Duration.of(lateness, "lateness")
         if allowed.ticks:
             raise StreamJoinError(
                 "LATENESS", f"lateness {lateness!r} has no unit: write {allowed.amount}s, say"
@@ -195,4 +209,11 @@ def _require_pending(query: Query, r: DataFrame, s: DataFrame) -> None:
                 f"stream {side} is a join with windows of rows, or with distinct: its results come "
                 "when the watermark has passed them, so all of them would be late here. Let that "
                 "join be the last one",
+            )
+        if waits(frame):
+            raise StreamJoinError(
+                "LATE_RESULTS",
+                f"stream {side} is an aggregation, or an outer join of streams: Spark has its rows "
+                "when the watermark has passed them, so they would be late here. Join first, or "
+                "write them to files and read those as a stream",
             )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.api import make_query
-from eddyline.biclique.routing import Router, make_routing
+from eddyline.biclique.routing import Router, make_routing, require_known
 from eddyline.errors import QueryError
 
 R = pa.schema([("k", pa.int64()), ("name", pa.string())])
@@ -86,6 +86,29 @@ def test_units_of_earlier_runs_are_shown_what_may_match(on):
         for j in range(len(rows)):
             if "=" not in on or i == j:
                 assert home in seen[j]
+
+
+@pytest.mark.parametrize(
+    ("on", "before", "now", "says"),
+    [
+        ("r.k = s.k", (4,), (2,), r"over 4 units.* add draining=\[4\]"),
+        ("r.k = s.k", (4, 2), (4,), r"over 4 units.* add draining=\[\(4, 2\)\]"),
+        ("r.k < s.k", (4,), (2, None, [3]), r"over 4 units.* add draining=\[4\]"),
+        ("r.k < s.k", ((2, 3),), (6,), r"over 6 units.* give units=\(2, 3\)"),
+        ("r.k < s.k", (6,), ((2, 3),), "over 6 units.* give units=6, subgroups=1"),
+    ],
+)
+def test_rows_that_nothing_would_meet_are_refused(on, before, now, says):
+    asked = query(on)
+    stored = [make_routing(asked, *before).label]
+    with pytest.raises(QueryError, match=says):
+        require_known(asked, make_routing(asked, *now), stored)
+
+
+def test_rows_of_this_routing_and_of_those_that_drain_are_met():
+    asked = query("r.k = s.k")
+    stored = [make_routing(asked, *one).label for one in ((3,), (4, 2), (6,))]
+    require_known(asked, make_routing(asked, 6, None, [3, (4, 2)]), stored)
 
 
 @pytest.mark.parametrize("units", [0, True, "3", (1, 0)])

@@ -82,6 +82,16 @@ def test_units_share_tables(on, window, sides, together):
         assert found(on, window, sides, units=2) == expected(on, window, sides)
 
 
+def test_wide_results_come_in_small_batches():
+    r = pa.record_batch({"x": [1], "text": ["w" * 2**20]})
+    s = pa.record_batch({"y": [1] * 200})
+    query = make_query(r.schema, s.schema, "r.x = s.y", window="unbounded")
+    sides = [OrderedRows(rows, np.zeros(rows.num_rows, np.int64)) for rows in (r, s)]
+    found = list(joined_tables(query, "cpu", *sides))
+    assert sum(batch.num_rows for batch in found) == 200
+    assert max(batch.nbytes for batch in found) < 100 * 2**20
+
+
 class Holds(ReferenceDevice):
     """A device that hands nothing over before it is flushed, and then has empty windows."""
 

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eddyline.api import make_query
+from eddyline.biclique import meeting
+from eddyline.biclique import unit as module
 from eddyline.biclique.unit import Sent, Unit
+from eddyline.device.reference import ReferenceDevice
 from eddyline.errors import DeviceError
 from eddyline.plan import Order
 from eddyline.reference import arrival_order, join
@@ -29,6 +32,8 @@ SCHEMA = pa.schema(
         pa.field("name", pa.string(), nullable=False),
     ]
 )
+
+TIMES = st.integers(0, 12) | st.just(500)
 
 
 @dataclass
@@ -51,9 +56,7 @@ def cases(draw, *, most: int = 3) -> Case:
         sides = []
         for _ in range(2):
             rows = []
-            for t, x in draw(
-                st.lists(st.tuples(st.integers(0, 12), st.integers(-3, 3)), max_size=8)
-            ):
+            for t, x in draw(st.lists(st.tuples(TIMES, st.integers(-3, 3)), max_size=8)):
                 number += 1
                 name = "abc"[number % 3]
                 rows.append({"n": number, "t": drift * 2 + t, "x": x, "name": name})
@@ -154,10 +157,72 @@ def test_a_unit_forgets_what_cannot_match_any_more():
     unit.close()
 
 
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_a_unit_may_begin_again_at_any_time(case):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SPARE", -(10**6))
+        assert found(case) == expected(case)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_far_ahead_does_not_keep_others_from_being_forgotten(side):
+    """Watermarks follow the slower side, so they go on behind it."""
+    unit = Unit(query_of(Case("r.x = s.x", ("time:5", "time:9"), 1, [], 0)), "cpu")
+    pairs = 0
+    for t in range(400):
+        sides = [[{"n": 0, "t": t, "x": x, "name": "a"} for x in range(50)] for _ in range(2)]
+        if t == 20:
+            sides[side].append({"n": 0, "t": 10**6, "x": 50, "name": "a"})
+        pairs += sum(one.num_rows for one in unit.join(*(Sent(rows(one)) for one in sides)))
+        unit.forget(t)
+        assert sum(unit.stored) <= 4096 + 4 * (16 * 50 + 1 + 2 * 50)
+    ages = range(-9, 6)
+    assert pairs == 50 * sum(0 <= t + age < 400 for t in range(400) for age in ages)
+    unit.close()
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_wide_results_come_in_small_batches(shown):
+    asked = make_query(SCHEMA, SCHEMA, "r.x = s.x", window="unbounded", time="t")
+    unit = Unit(asked, "cpu", units=2)
+    one = rows([{"n": 0, "t": 0, "x": 1, "name": "w" * 2**20}])
+    many = rows([{"n": n, "t": 0, "x": 1, "name": "a"} for n in range(200)])
+    unit.load(rows([]) if shown else one, many)
+    nothing = Sent(many.slice(0, 0))
+    if shown:
+        found = list(unit.join(Sent(one, np.zeros(1, bool)), nothing))
+    else:
+        found = list(unit.join(nothing, Sent(many, np.zeros(200, bool))))
+    assert sum(batch.num_rows for batch in found) == 200
+    assert max(batch.nbytes for batch in found) < 100 * 2**20
+    unit.close()
+
+
 def test_gateware_may_be_a_unit_but_cannot_store_a_share():
     query = query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0))
     with pytest.raises(DeviceError, match="2 units would each hold all of them"):
         Unit(query, "sim:splitjoin?cores=2&window=64", units=2)
+
+
+class Loses(ReferenceDevice):
+    """A device of which a part is off."""
+
+    def counters(self):
+        return {"lost_rows": self._tuples // 2}
+
+
+def test_rows_that_a_device_loses_are_counted_and_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(meeting, "open_device", lambda name: Loses())
+    unit = Unit(query_of(Case(BAND, ("time:5", "time:5"), 1, [], 0)), "fake")
+    batch = Sent(rows([{"n": 1, "t": 1, "x": 0, "name": "a"}] * 4))
+    counts = []
+    for _ in range(2):
+        list(unit.join(batch, batch))
+        counts += [unit.newly_lost(), unit.newly_lost()]
+    unit.close()
+    assert counts == [4, 0, 4, 0]
+    assert [one.getMessage()[:20] for one in caplog.records] == ["reference loses rows"]
 
 
 def test_windows_of_rows_keep_nothing_of_what_has_left_them():

@@ -1,0 +1,61 @@
+"""What a frame does, as Spark explains it."""
+
+import re
+
+from pyspark.sql import DataFrame
+
+__all__ = ["ATTRIBUTES", "HARMLESS", "explained", "waits"]
+
+ANALYZED = "== Analyzed Logical Plan =="
+ATTRIBUTE = r"\w+#\d+L?(?:-T\d+ms)?"
+ATTRIBUTES = rf"\[{ATTRIBUTE}(?:, {ATTRIBUTE})*\]"
+# What leaves rows as they are, by the line that Spark writes of it.
+HARMLESS = re.compile(rf"Project {ATTRIBUTES}|SubqueryAlias \w+|View \(`\w+`, {ATTRIBUTES}\)")
+
+WAITING = ("Aggregate ", "Distinct", "Join LeftOuter", "Join RightOuter", "Join FullOuter")
+
+
+def explained(frame: DataFrame) -> list[str]:
+    """Return the lines of a frame's plan, without those that draw a tree."""
+    return [line for _, line in _tree(frame)]
+
+
+def waits(frame: DataFrame) -> bool:
+    """Say whether rows of a stream come when the watermark has passed them.
+
+    Those of an aggregation do, and those of an outer join of streams that have met nothing.
+    """
+    tree = _tree(frame)
+    return any(
+        line.startswith(WAITING) and all(map(_streams, _children(tree, place)))
+        for place, (_, line) in enumerate(tree)
+    )
+
+
+def _children(tree: list[tuple[int, str]], place: int) -> list[list[str]]:
+    """Return the lines below each child of a line."""
+    found: list[list[str]] = []
+    for depth, line in tree[place + 1 :]:
+        if depth <= tree[place][0]:
+            break
+        if depth == tree[place][0] + 1:
+            found.append([])
+        found[-1].append(line)
+    return found
+
+
+def _streams(lines: list[str]) -> bool:
+    return any(line.startswith("StreamingRelation") for line in lines)
+
+
+def _tree(frame: DataFrame) -> list[tuple[int, str]]:
+    """Return the lines of a frame's plan, each with its depth."""
+    told = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).first()
+    assert told is not None
+    plan = told[0].partition(ANALYZED)[2].partition("\n\n")[0]
+    lines = plan.strip("\n").split("\n")[1:]  # the first names the columns
+    bare = [line.lstrip(" +-:") for line in lines]
+    return [
+        ((len(line) - len(text)) // 3, text.removeprefix("~"))
+        for line, text in zip(lines, bare, strict=True)
+    ]
