@@ -11,9 +11,13 @@ __all__ = ["lagging_once"]
 
 
 def lagging_once(batches: Iterable[pa.RecordBatch], told: Path) -> Iterator[pa.RecordBatch]:
-    """Hand over all rows, then wait to be killed, in the first attempt that gets so far."""
-    task = TaskContext.get()
-    yield from batches
+    """Hand over all rows, then wait to be killed, in the first attempt that had rows."""
+    task, rows = TaskContext.get(), 0
+    for batch in batches:
+        rows += batch.num_rows
+        yield batch
+    if not rows:  # nothing was joined for this one
+        return
     try:
         (told / "lagged").touch(exist_ok=False)
     except FileExistsError:
