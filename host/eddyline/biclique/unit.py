@@ -10,10 +10,9 @@ short; what it finds is filtered by the real times. Only a straggler's own partn
 the device, and are looked up among the stored rows apart.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -21,31 +20,20 @@ import pyarrow as pa
 
 from eddyline.biclique.meeting import Meeting, Pairs, open_meeting
 from eddyline.biclique.order import merged, sorted_places
+from eddyline.biclique.side import SHOWN, Batch, Side
 from eddyline.clock import EARLIEST, earlier
 from eddyline.device import Tuples
 from eddyline.dictionary import Dictionary
-from eddyline.encode import SideEncoder
 from eddyline.plan import Window
 from eddyline.query import Query
-from eddyline.results import in_batches, needed_columns, result_batch, result_schema
-from eddyline.rowstore import RowStore, empty, integers
-from eddyline.times import times_of
+from eddyline.results import in_batches, result_batch, result_schema
+from eddyline.rowstore import empty, integers
 
-__all__ = ["Sent", "Unit", "sent_columns"]
+__all__ = ["Sent", "Unit"]
 
-# Ids of stored rows are below; those of rows that are only shown are above, anew in each batch.
-SHOWN = 1 << 31
 # A unit that holds so many rows beyond four times what it needs is made anew.
 SPARE = 1 << 12
 SIDES = ("r", "s")
-
-
-def sent_columns(query: Query, side: str) -> list[str]:
-    """Return the columns of a side that a unit needs."""
-    needed = set(needed_columns(query, side))
-    if query.time:
-        needed.add(query.time[side == "s"])
-    return [name for name in query.schema(side).names if name in needed]
 
 
 @dataclass(frozen=True)
@@ -54,146 +42,6 @@ class Sent:
 
     rows: pa.RecordBatch
     stores: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class _Aged:
-    """Times of stored rows that came together: their own, and what the device was told."""
-
-    first: int
-    own: np.ndarray
-    told: np.ndarray
-
-    @cached_property
-    def low(self) -> int:
-        return int(self.own.min())
-
-    @cached_property
-    def high(self) -> int:
-        return int(self.own.max())
-
-    def before(self, bound: int) -> int:
-        """Return how many of the rows are older."""
-        if self.low >= bound:
-            return 0
-        return len(self.own) if self.high < bound else int(np.count_nonzero(self.own < bound))
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Rows of one side of a batch, in order, with what was made of them."""
-
-    rows: pa.RecordBatch
-    times: np.ndarray
-    stores: np.ndarray
-    records: np.ndarray
-
-    @cached_property
-    def shown(self) -> pa.RecordBatch:
-        return self.rows.filter(pa.array(~self.stores))
-
-
-class _Side:
-    """What a unit knows of one side."""
-
-    def __init__(self, query: Query, side: str, dictionary: Dictionary):
-        self.query = query
-        self.side = side
-        self.window: Window = query.plan.window(side)
-        self.columns = sent_columns(query, side)
-        self.encoder = SideEncoder(query.lowering.side(side), dictionary, side=side)
-        self.store = RowStore(_picked(query.schema(side), self.columns), id_bits=31)
-        self.aged: deque[_Aged] = deque()
-        self.passed = 0
-
-    def times(self, rows: pa.RecordBatch) -> np.ndarray:
-        if not self.query.time:
-            return np.zeros(rows.num_rows, np.int64)
-        return times_of(self.query, self.side, rows, lambda row: f"stream {self.side}, row {row}")
-
-    def enter(
-        self, rows: pa.RecordBatch, times: np.ndarray, told: np.ndarray, stores: np.ndarray | None
-    ) -> _Batch:
-        """Store what is to be stored, by default all, and make records of all rows."""
-        records = self.encoder.encode(rows, first=self.passed, times=told)
-        self.passed += len(records)
-        if stores is None or stores.all():
-            stores = np.ones(len(records), bool)
-            records["id"] = (self.store.count + np.arange(len(records))) & (SHOWN - 1)
-            own, when = rows, times
-        else:
-            ids = np.where(stores, self.store.count + np.cumsum(stores) - 1, 0) & (SHOWN - 1)
-            records["id"] = np.where(stores, ids, SHOWN + np.cumsum(~stores) - 1)
-            own, when, told = rows.filter(pa.array(stores)), times[stores], told[stores]
-        if own.num_rows:
-            self.aged.append(_Aged(self.store.count, when, told))
-            self.store.append(own, when)
-        return _Batch(rows, times, stores, records)
-
-    def records_of(self, places: np.ndarray, told: np.ndarray) -> np.ndarray:
-        """Make records of stored rows again."""
-        records = self.encoder.encode(self.rows_at(places), first=0, times=told)
-        records["id"] = places & (SHOWN - 1)
-        return records
-
-    def rows_at(self, places: np.ndarray) -> pa.RecordBatch:
-        table = self.store.take(places, self.columns).combine_chunks()
-        return table.to_batches()[0] if len(table) else self.store.empty
-
-    def held(self, ids: np.ndarray) -> np.ndarray:
-        """Say which ids are of rows that are stored, or of this batch."""
-        back = (ids.astype(np.int64) - self.store.first) & (SHOWN - 1)
-        return (ids >= SHOWN) | (back < len(self.store))
-
-    def take(
-        self, ids: np.ndarray, columns: list[str], batch: _Batch
-    ) -> tuple[pa.Table, np.ndarray]:
-        shown = ids >= SHOWN
-        if not shown.any():
-            return self.store.take(ids, columns), self.store.times(ids)
-        places = (ids[shown] - SHOWN).astype(np.int64)
-        late = pa.Table.from_batches([batch.shown.select(columns)]).take(pa.array(places))
-        late_times = batch.times[~batch.stores][places]
-        if shown.all():
-            return late, late_times
-        early, early_times = self.store.take(ids[~shown], columns), self.store.times(ids[~shown])
-        order = np.empty(len(ids), np.int64)
-        order[np.concatenate([np.flatnonzero(~shown), np.flatnonzero(shown)])] = np.arange(len(ids))
-        both = pa.concat_tables([early, late]).take(pa.array(order))
-        return both, np.concatenate([early_times, late_times])[order]
-
-    def width(self, batch: _Batch) -> int:
-        """Return the bytes of a row, of this batch or stored, whichever has more."""
-        return max(self.store.bytes_per_row, batch.rows.nbytes // max(batch.rows.num_rows, 1))
-
-    def forget(self, watermark: int) -> None:
-        """Let go of what no row of the other side that is not older can meet."""
-        if self.window.kind == "rows":
-            self.store.drop_below(self.store.count - self.window.size)
-            while self.aged and self.aged[0].first + len(self.aged[0].own) <= self.store.first:
-                self.aged.popleft()
-        elif self.window.kind == "time":
-            bound = self._bound(watermark)
-            while self.aged and self.aged[0].high < bound:
-                self.aged.popleft()
-            self.store.drop_below(self.aged[0].first if self.aged else self.store.count)
-
-    def needless(self, watermark: int) -> int:
-        """Return how many rows are still here that could be let go of."""
-        bound = self._bound(watermark)
-        return sum(one.before(bound) for one in self.aged)
-
-    def needed(self, watermark: int) -> pa.RecordBatch:
-        """Return the other ones."""
-        times = [one.own for one in self.aged]
-        own = np.concatenate(times) if times else np.empty(0, np.int64)
-        places = self.store.count - len(own) + np.flatnonzero(own >= self._bound(watermark))
-        return self.rows_at(places[places >= self.store.first])
-
-    def _bound(self, watermark: int) -> int:
-        if self.window.kind != "time":
-            return EARLIEST
-        return int(earlier(np.array([watermark]), self.window.size)[0])
 
 
 class Unit:
@@ -221,7 +69,7 @@ class Unit:
 
     def _begin(self) -> None:
         self._dictionary = Dictionary()
-        self._sides = [_Side(self.query, side, self._dictionary) for side in SIDES]
+        self._sides = [Side(self.query, side, self._dictionary) for side in SIDES]
         self._meeting: Meeting = open_meeting(self._plan, self._device, units=self._units)
         self._told_lost = 0
 
@@ -259,7 +107,7 @@ class Unit:
             stores = (batches[0].stores.view(np.uint8), batches[1].stores.view(np.uint8))
         tuples = Tuples(sides, *(one.records for one in batches))
         made = partial(self._rows_of, batches, firsts)
-        width = sum(map(_Side.width, self._sides, batches))
+        width = sum(map(Side.width, self._sides, batches))
         for pairs in chain(
             self._meeting.join(tuples, stores),
             *(self._partners_of_stragglers(late, batches[late], clock) for late in (0, 1)),
@@ -297,7 +145,7 @@ class Unit:
         self._begin()
         self.load(*kept)
 
-    def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[_Batch]]:
+    def _entered(self, r: Sent, s: Sent) -> tuple[np.ndarray, list[Batch]]:
         """Put a batch in order, by time and R before S, and let it enter the stores."""
         batches = []
         clock = self._clock
@@ -313,7 +161,7 @@ class Unit:
                 self._clock = max(self._clock, int(times[-1]))
         return merged(*(one.times for one in batches)), batches
 
-    def _partners_of_stragglers(self, number: int, batch: _Batch, clock: int) -> Iterator[Pairs]:
+    def _partners_of_stragglers(self, number: int, batch: Batch, clock: int) -> Iterator[Pairs]:
         """Find what the device has let go of and a row that is older than ``clock`` may meet."""
         other = self._sides[1 - number]
         late = batch.times < clock
@@ -342,7 +190,7 @@ class Unit:
         finally:
             meeting.close()
 
-    def _rows_of(self, batches: list[_Batch], firsts: list[int], ids: Pairs) -> pa.RecordBatch:
+    def _rows_of(self, batches: list[Batch], firsts: list[int], ids: Pairs) -> pa.RecordBatch:
         keep = np.ones(len(ids[0]), bool)
         new = np.zeros(len(ids[0]), bool)
         for side, mine, first in zip(self._sides, ids, firsts, strict=True):
@@ -388,10 +236,6 @@ class Unit:
         sides = np.repeat(np.array([0, 1], np.uint8), [len(one) for one in told])
         order = np.lexsort((sides, np.concatenate(told)))
         self._meeting.load(Tuples(sides[order], *records))
-
-
-def _picked(schema: pa.Schema, columns: list[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in columns])
 
 
 def _chunked(table: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, MapType, StructType, VariantType
 
 from eddyline.biclique.envelope import pack
 from eddyline.biclique.routing import Router
-from eddyline.biclique.unit import sent_columns
+from eddyline.biclique.side import sent_columns
 from eddyline.query.types import numbers
 from eddyline.rowstore import concatenated
 from eddyline.spark.files import RowGroups, row_groups

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from eddyline.biclique.envelope import pack, unpack_all
-from eddyline.biclique.unit import Sent, sent_columns
+from eddyline.biclique.side import sent_columns
+from eddyline.biclique.unit import Sent
 from eddyline.query.parse import Names
 from eddyline.query.select import RESULT_TIME, parse_select
 from eddyline.results import result_schema
