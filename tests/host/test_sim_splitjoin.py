@@ -23,6 +23,8 @@ WORD = Layout((Word("w0", 8, False, "x"),), ())
 ORDERS = [
     Order("none"),
     *(Order(kind, every) for kind in ("outer", "inner") for every in (0, 1, 3, 7)),
+    Order("inner", 6),
+    Order("inner", 1 << 20),
 ]
 
 
@@ -196,6 +198,21 @@ def test_a_long_stream_is_sent_in_slices(device, monkeypatch, order):
     found = run(device, arrivals, 700)
     check(found, right_results(plan(5, 8, order), arrivals), order)
     assert [len(side.held) for side in device._sides] == [0, 0]
+
+
+def test_an_inner_order_that_leaves_more_open_takes_fewer_cycles():
+    """A star for each partner of a core, and four comparators: four stars per row of a scan."""
+    arrivals, cycles = alternating(1200, 255), {}
+    for every in (0, 4, 64):
+        order = Order("inner", every)
+        with SplitJoinDevice(cores=2, window=32, comparators=4) as device:
+            device.configure(plan(32, 32, order))
+            check(run(device, arrivals), right_results(plan(32, 32, order), arrivals), order)
+            counters = device.counters()
+            cycles[every] = counters["cycles"] / len(arrivals)
+            assert counters["inner_interval"] == max(every // 2, 1)
+    # 16 slots in rows of 4, and one more; as many stars as slots, and one more.
+    assert cycles[64] < 5.5 < 9 <= cycles[4] < 10 < 17 <= cycles[0] < 18.5
 
 
 def test_groups_may_be_larger_than_the_gateware_counts(device, monkeypatch):

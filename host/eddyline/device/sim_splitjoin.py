@@ -25,6 +25,8 @@ __all__ = ["SplitJoinDevice"]
 
 # Arrivals that the gateware can count in a group.
 MOST_IN_GROUP = (1 << 16) - 1
+# Rounds of partners, one on each core, that may come between two inner stars.
+MOST_ROUNDS = 1 << 15
 MODES = {"none": Precision.NONE, "outer": Precision.OUTER, "inner": Precision.INNER}
 # Cycles until a core that is switched off is out of everybody's way.
 SWITCHING = 16
@@ -49,7 +51,8 @@ class _Arrivals:
 class SplitJoinDevice(SimulatedDevice):
     """Join in simulated cores that each keep a share of both windows.
 
-    The gateware itself puts results into the order of the plan.
+    The gateware itself puts results into the order of the plan. With ``inner:N`` it does so as
+    exactly as N partners need, which costs it fewer stars, and the host does the rest.
 
     Parameters
     ----------
@@ -138,7 +141,7 @@ class SplitJoinDevice(SimulatedDevice):
         else:
             kind = self._plan.order.kind
             group = self._group if kind != "none" else 0
-            chosen = {"interval": group, "inner_interval": int(kind == "inner")}
+            chosen = {"interval": group, "inner_interval": self._rounds if kind == "inner" else 0}
         return counters | {
             "busy": round(self._totals["busy"] / max(self._cycles * self.cores, 1), 4),
             "queue_peak": self._peak,
@@ -188,13 +191,15 @@ class SplitJoinDevice(SimulatedDevice):
         self._off = set(self._dead)
         self._mode = Precision.OUTER if adaptive else MODES[order.kind]
         self._group = max(order.every, 1) if order.kind == "outer" else 1
+        self._rounds = min(order.every // self.cores, MOST_ROUNDS) if order.kind == "inner" else 1
+        self._rounds = 1 << max(self._rounds.bit_length() - 1, 0)
         if self._group > MOST_IN_GROUP:
             self._mode = Precision.NONE  # slices end where groups do
         settings = self._operator.settings(
             self._sizes["r"],
             self._sizes["s"],
             order_mode=self._mode,
-            every=self._group if self._mode is Precision.OUTER else 1,
+            every={Precision.INNER: self._rounds, Precision.OUTER: self._group}.get(self._mode, 1),
             keep_r=self._plan.window_r.kind == "unbounded",
             keep_s=self._plan.window_s.kind == "unbounded",
         )
@@ -304,10 +309,21 @@ class SplitJoinDevice(SimulatedDevice):
             for side, name in zip(self._sides, ("r_id", "s_id"), strict=True)
         ]
         r, s = self._sides
+        order = self._plan.order
+        if order.kind == "inner" and order.every:
+            of_s = np.repeat(arrivals.sides, np.diff(ends, prepend=0))
+            at = np.where(of_s, r.base + places[0], s.base + places[1])
+            if self._rounds > 1:
+                arrival = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+                oldest_first = np.lexsort((at, arrival))
+                at, places = at[oldest_first], [one[oldest_first] for one in places]
+            stars = star_positions(order, self._arrived, arrivals.starts, arrivals.stops, at, ends)
+        else:
+            stars = self._stars(len(arrivals.sides), len(places[0]), ends)
         return Results(
             r.held["id"][places[0]],
             s.held["id"][places[1]],
-            self._stars(arrivals, r.base + places[0], s.base + places[1], ends),
+            stars,
             self._closed + len(arrivals.sides),
         )
 
@@ -330,22 +346,16 @@ class SplitJoinDevice(SimulatedDevice):
             return np.empty(0, np.int64)
         return np.arange(self._group - 1, count, self._group)
 
-    def _stars(
-        self, arrivals: _Arrivals, r_number: np.ndarray, s_number: np.ndarray, ends: np.ndarray
-    ) -> np.ndarray:
+    def _stars(self, arrivals: int, pairs: int, ends: np.ndarray) -> np.ndarray:
         """Return where the plan has stars, given where final stars came out."""
-        order, count, pairs = self._plan.order, len(arrivals.sides), len(r_number)
-        if order.kind == "none":
+        kind = self._plan.order.kind
+        if kind == "none":
             return np.append(ends, pairs)
-        if order.kind == "outer":
-            fills = (self._arrived + count) % self._group == 0
-            closed = len(ends) * self._group == count
+        if kind == "outer":
+            fills = (self._arrived + arrivals) % self._group == 0
+            closed = len(ends) * self._group == arrivals
             return np.append(ends, pairs) if fills and not closed else ends
-        if not order.every:
-            return ends
-        of_r = np.repeat(arrivals.sides == 0, np.diff(ends, prepend=0))
-        at = np.where(of_r, s_number, r_number)
-        return star_positions(order, self._arrived, arrivals.starts, arrivals.stops, at, ends)
+        return ends
 
     def _until_answered(self, simulation: Simulation, messages: np.ndarray) -> np.ndarray:
         # The simulator counts every star, and here most of them answer no message.
