@@ -150,6 +150,12 @@ MUTANTS = [
         r"is missing|answer \d+ did not come|something was overwritten or lost",
     ),
     Mutant(
+        "tree that sends when some core has room",
+        Patch("eddyline_hw.splitjoin.tree", "return Cat(rooms).all()", "return Cat(rooms).any()"),
+        lambda module: split_join(stalls=True, DistributionTree=module.DistributionTree),
+        r"is missing|answer \d+ did not come|something was overwritten or lost",
+    ),
+    Mutant(
         "cores with less room than packets under way",
         Patch(
             "eddyline_hw.splitjoin.operator",
