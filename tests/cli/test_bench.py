@@ -65,6 +65,10 @@ def check(results, cores):
     for row in results["latency"]:
         if row["cores"] > 1:
             assert row["splitjoin"] < row["fast_forward_model"] < row["handshake_lockstep"]
+            # A pair is met anywhere along the chain.
+            assert row["handshake_visiting"] == pytest.approx(
+                row["handshake_lockstep"] / 2, rel=0.1
+            )
     for row in results["stages"]:
         parts = row["distribution"] + row["execution"] + row["gathering"]
         assert parts == pytest.approx(row["processing"])
@@ -78,6 +82,9 @@ def check(results, cores):
     for row in results["latency"]:
         assert alone[row["cores"]]["processing"] == row["splitjoin"]
         assert alone[row["cores"]]["model_processing"] == row["fast_forward_model"]
+        if row["cores"] > 1:
+            mine = alone[row["cores"]]
+            assert mine["visiting"] < mine["model_visiting"] < row["handshake_visiting"]
     exact = [row["order"] for row in results["precision"] if row["every"] == 1]
     assert exact == ["none", "outer:1", "inner:1"]
     for row in results["precision"]:
@@ -87,15 +94,24 @@ def check(results, cores):
     for row in results["matches"]:
         # The rate is that of the pairs counted, so it is right up to chance.
         assert row["match_rate"] == pytest.approx(row["matching"], rel=0.3)
-        assert row["cycles_per_tuple"] == pytest.approx(row["bound"], rel=0.01)
-    assert results["matches"][-1]["results_per_cycle"] > 0.99
+        # Near the knee tuples with many pairs wait for a moment, the longer the shorter a scan is.
+        near = 0.01 if row["lanes"] == 1 else 0.02
+        assert row["cycles_per_tuple"] == pytest.approx(row["bound"], rel=near)
+        if row["matching"] == 1:
+            stars = row["order"] != "none"  # a star takes the place of a pair
+            assert row["results_per_cycle"] > 0.99 - stars / row["bound"]
+    shapes = {(row["lanes"], row["order"]) for row in results["matches"]}
+    assert shapes == {(1, "none"), (1, "outer:1"), (4, "none")}
     # A scan of one cycle is the hardest: every tuple asks for a star, and none may wait for it.
     cases = {(row["input"], row["order"], row["scan"]) for row in results["duty"]}
     inputs = ("alternating", "bursty", "one-sided")
     assert cases >= {(i, o, 1) for i in inputs for o in ("none", "outer:1")}
+    assert {row["lanes"] for row in results["duty"]} == {1, 4}
     for row in results["duty"]:
+        # With inner order, what is old of a row and what is new are read apart.
+        most = 1 - (row["order"] == "inner") / row["scan"]
         assert 0.99 <= row["busy"] <= 1, row
-        assert 0.99 <= row["comparing"] <= 1, row
+        assert 0.99 * most <= row["comparing"] <= most, row
 
 
 def test_a_small_run_writes_tables_numbers_and_plots(tmp_path, capsys):
@@ -108,7 +124,7 @@ def test_a_small_run_writes_tables_numbers_and_plots(tmp_path, capsys):
     assert json.loads(said.out) == results
     tables = (tmp_path / "tables.md").read_text()
     assert "| 3 | 4 | 4 | 1 | 64 | outer | 1 | 64 | 2 |" in tables
-    assert f"{len(CORES) * 2 + 3}/{len(CORES) * 2 + 3}" in said.err  # the last step was reached
+    assert f"{len(CORES) * 2 + 4}/{len(CORES) * 2 + 4}" in said.err  # the last step was reached
     for path in tmp_path.glob("*.svg"):
         lines = ElementTree.parse(path).findall("{http://www.w3.org/2000/svg}polyline")
         assert len(lines) in (2, 3, 5)
@@ -163,8 +179,8 @@ def test_our_model_sustains_a_tuple_per_scan_and_no_more():
 def test_the_knee_is_where_the_input_slows_down():
     rows = [(0.0, 16.0), (0.1, 16.1), (0.2, 16.2), (0.4, 20.0), (1.0, 50.0)]
     table = [{"match_rate": a, "cycles_per_tuple": b} for a, b in rows]
-    assert knee({"matches": table}) == 0.2
-    assert knee({"matches": table[:2]}) == 1.0
+    assert knee(table) == 0.2
+    assert knee(table[:2]) == 1.0
 
 
 def test_a_plot_places_its_points():
@@ -210,12 +226,23 @@ def test_32_cores_with_8192_rows_keep_what_the_formula_promises():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fan_out", "fan_in", "levels"), [(4, 4, (3, 3)), (2, 8, (6, 2))])
-def test_the_formula_holds_at_64_cores(fan_out, fan_in, levels):
+@pytest.mark.parametrize(
+    ("cores", "fan_out", "fan_in", "levels"),
+    [
+        (17, 4, 4, (3, 3)),
+        (17, 8, 8, (2, 2)),
+        (33, 2, 4, (6, 3)),
+        (48, 8, 2, (2, 6)),
+        (63, 4, 8, (3, 2)),
+        (64, 4, 4, (3, 3)),
+        (64, 2, 8, (6, 2)),
+    ],
+)
+def test_the_formula_holds_with_many_cores(cores, fan_out, fan_in, levels):
     """In Amaranth's simulator: compiling so many cores takes longer than simulating them."""
-    window = 64 * 16
+    window = cores * 16
     operator = SplitJoin(
-        band_plan(), cores=64, window_r=window, window_s=window, fan_out=fan_out, fan_in=fan_in
+        band_plan(), cores=cores, window_r=window, window_s=window, fan_out=fan_out, fan_in=fan_in
     )
     settings = operator.settings(window, window, order_mode=Precision.OUTER)
     one = message("r", 0, {"x": 0})

@@ -1,5 +1,6 @@
 """The operator gives what the definition gives, in the order that was asked for."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,16 @@ ORDERS = [
 ]
 
 
+OTHERS = {
+    "order": st.sampled_from(ORDERS),
+    "seed": st.integers(0, 99),
+    "r_share": st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    "memory": st.sampled_from(["lutram", "bram"]),
+    "idle": st.lists(st.integers(0, 5), max_size=20),
+    "stall": st.sampled_from([(), (2, 0), (0, 0, 7)]),
+}
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     cores=st.integers(1, 5),
@@ -28,17 +39,33 @@ ORDERS = [
     lanes=st.integers(1, 4),
     fan_in=st.integers(2, 3),
     fan_out=st.integers(2, 3),
-    memory=st.sampled_from(["lutram", "bram"]),
-    order=st.sampled_from(ORDERS),
     count=st.integers(0, 25),
-    seed=st.integers(0, 99),
-    r_share=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
-    idle=st.lists(st.integers(0, 5), max_size=20),
-    stall=st.sampled_from([(), (2, 0), (0, 0, 7)]),
+    **OTHERS,
 )
-def test_pairs_come_in_the_order_asked_for(
-    cores, window_r, window_s, spare, lanes, fan_in, fan_out, memory, order, count, seed, r_share,
-    idle, stall,
+def test_pairs_come_in_the_order_asked_for(**case):
+    check_order(**case)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    cores=st.integers(1, 20),
+    window_r=st.integers(1, 50),
+    window_s=st.integers(1, 50),
+    spare=st.integers(0, 6),
+    lanes=st.integers(1, 8),
+    fan_in=st.integers(2, 8),
+    fan_out=st.integers(2, 8),
+    count=st.integers(0, 60),
+    **OTHERS,
+)
+def test_pairs_come_in_the_order_asked_for_whatever_the_trees(**case):
+    check_order(**case)
+
+
+def check_order(
+    *, cores, window_r, window_s, spare, lanes, fan_in, fan_out, memory, order, count, seed,
+    r_share, idle, stall,
 ):  # fmt: skip
     plan = band_plan()
     mode, every = order

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,19 @@ def write(results: Results, folder: Path) -> str:
     return text
 
 
-def knee(results: Results) -> float:
+def knee(rows: list[Results]) -> float:
     """Return the smallest match rate that slows the input down by more than a hundredth."""
-    rows = results["matches"]
     alone = rows[0]["cycles_per_tuple"]
     slowed = [row["match_rate"] for row in rows if row["cycles_per_tuple"] > 1.01 * alone]
     return min(slowed, default=1.0)
+
+
+def _by_load(results: Results) -> Iterable[tuple[str, list[Results]]]:
+    """Yield what was measured against the match rate, by shape and order."""
+    for (cores, lanes, order), rows in groupby(
+        results["matches"], lambda row: (row["cores"], row["lanes"], row["order"])
+    ):
+        yield f"k = {cores}, P = {lanes}, {order}", list(rows)
 
 
 def _tables(results: Results) -> Iterable[str]:
@@ -41,11 +49,12 @@ def _tables(results: Results) -> Iterable[str]:
         " | measured",
         ([row[name] for name in (*names, *parts)] for row in results["formula"]),
     )
+    lockstep = ("handshake_lockstep", "handshake_visiting")
     yield from (f"## Latency against cores, {slots} slots per core, one comparator each", "")
     yield from table(
-        "k | SplitJoin | fast forwarding (our model) | lock-step handshake",
+        "k | SplitJoin | fast forwarding (our model) | lock-step handshake, last pair | mean pair",
         (
-            [row[n] for n in ("cores", "splitjoin", "fast_forward_model", "handshake_lockstep")]
+            [row["cores"], row["splitjoin"], row["fast_forward_model"], *(row[n] for n in lockstep)]
             for row in results["latency"]
         ),
     )
@@ -71,30 +80,33 @@ def _tables(results: Results) -> Iterable[str]:
             for r in results["precision"]
         ),
     )
-    yield from (f"## Throughput against match rate, {cores} cores", "")
+    yield from (f"## Throughput against match rate, {slots} slots per core", "")
+    for name, rows in _by_load(results):
+        yield from (f"{name}:", "")
+        yield from table(
+            "match rate | cycles per tuple | bound | results per cycle",
+            (
+                [
+                    f"{row['match_rate']:.1%}",
+                    row["cycles_per_tuple"],
+                    float(row["bound"]),
+                    row["results_per_cycle"],
+                ]
+                for row in rows
+            ),
+        )
+        bound = 1 / (rows[0]["cores"] * rows[0]["lanes"])
+        yield (
+            f"The knee is expected at 1 / (k P) = {bound:.1%}; measured, the input is slower from "
+            f"{knee(rows):.1%} on."
+        )
+        yield ""
+    yield from ("## Comparators at saturation, the least busy core", "")
+    columns = ("cores", "lanes", "input", "order", "scan")
     yield from table(
-        "match rate | cycles per tuple | bound | results per cycle",
+        "k | P | input | order | cycles per scan | busy | comparing",
         (
-            [
-                f"{row['match_rate']:.1%}",
-                row["cycles_per_tuple"],
-                float(row["bound"]),
-                row["results_per_cycle"],
-            ]
-            for row in results["matches"]
-        ),
-    )
-    bound = 1 / (cores * results["throughput"]["lanes"])
-    yield (
-        f"The knee is expected at 1 / (k P) = {bound:.1%}; measured, the input is slower from "
-        f"{knee(results):.1%} on."
-    )
-    yield ""
-    yield from (f"## Comparators at saturation, {cores} cores, the least busy one", "")
-    yield from table(
-        "input | order | cycles per scan | busy | comparing",
-        (
-            [r["input"], r["order"], r["scan"], f"{r['busy']:.2%}", f"{r['comparing']:.2%}"]
+            [*(r[name] for name in columns), f"{r['busy']:.2%}", f"{r['comparing']:.2%}"]
             for r in results["duty"]
         ),
     )
@@ -129,10 +141,12 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
             [
                 line("SplitJoin", "stages", "visiting", "alone"),
                 line("fast forward (our model)", "stages", "model_visiting", "alone", dashed=True),
+                line("lock-step handshake, pair out", "latency", "handshake_visiting"),
             ],
             x="cores",
             y="mean cycles until a pair is compared",
             log_x=2,
+            log_y=10,
         ),
     )
     for load in ("alone", "saturated"):
@@ -164,7 +178,8 @@ def _plots(results: Results) -> Iterable[tuple[str, str]]:
             names=dict(enumerate(short)),
         ),
     )
-    rates = [(100 * row["match_rate"], row) for row in results["matches"]]
+    _, loaded = next(iter(_by_load(results)))
+    rates = [(100 * row["match_rate"], row) for row in loaded]
     yield (
         "matches",
         plot(

@@ -222,10 +222,11 @@ class ChainRig:
     def __exit__(self, *exc_info: object) -> None:
         self.simulation.close()
 
-    def completion(self) -> int:
-        """Return the cycles until the last pair of an R tuple that meets a whole window is out.
+    def completion(self) -> tuple[int, float]:
+        """Return the cycles until the pairs of an R tuple that meets a whole window are out.
 
-        Its way through the chain is driven by the arrivals behind it, so the input is saturated.
+        Until the last one is, and on average. Its way through the chain is driven by the arrivals
+        behind it, so the input is saturated; no other tuple has pairs that theirs would wait for.
         """
         stream = Stream(self.plan)
         before = [stream.fixed(side) for side in "rs" * (self.window + 8)]
@@ -244,4 +245,5 @@ class ChainRig:
         own = (r == own_id) & (s < own_id)
         if int(own.sum()) != self.window:
             raise AssertionError(f"{int(own.sum())} pairs of {self.window}")
-        return int(given[own].max() - entered)
+        taken = given[own] - entered
+        return int(taken.max()), float(taken.mean())

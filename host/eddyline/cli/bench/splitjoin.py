@@ -21,6 +21,7 @@ WHOLE = 1 << 10  # an inner interval so long that only the final star is left
 ALONE, SATURATED = 32, 1000  # tuples of which stages are measured
 PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
 RATES = (0, 8, 16, 24, 28, 32, 36, 40, 48, 64, 128, 256)  # of VALUES pairs match
+ORDERS = {Precision.NONE: "none", Precision.OUTER: "outer:1", Precision.INNER: "inner"}
 GROUPS = (1, 4, 16, 64)  # arrivals that one star closes
 BUSY = 1000  # tuples during which the comparators are watched
 # Tuples between which the interval is measured; where results are the limit, cores that are ahead
@@ -39,6 +40,7 @@ OTHERS = (
     Shape(15, 8, 4),
 )
 LARGE = (Shape(64, 2, 8), Shape(64, 8, 2))
+WIDE = Shape(2, lanes=4)  # several comparators at full load
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
         "stages": [],
     }
     shapes = [*sizes.rows, *sizes.others]
-    steps.expect(len(shapes) + len(sizes.cores) + 3)
+    steps.expect(len(shapes) + len(sizes.cores) + 4)
     for shape in shapes:
         steps.begin(f"splitjoin, {shape}")
         with SplitRig(shape, steps) as rig:
@@ -111,7 +113,11 @@ def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
     for row, cores in zip(results["latency"], sizes.cores, strict=True):
         steps.begin(f"lock-step handshake chain, k = {cores}")
         with ChainRig(Shape(cores), FEW, steps) as chain:
-            row["handshake_lockstep"] = chain.completion()
+            row["handshake_lockstep"], row["handshake_visiting"] = chain.completion()
+    steps.begin(f"splitjoin, {WIDE}")
+    with SplitRig(WIDE, steps) as rig:
+        results["matches"] += _matches(rig, Precision.NONE)
+        results["duty"] += duty(rig, ((FEW, Precision.OUTER), (WIDE.lanes, Precision.OUTER)))
     return results
 
 
@@ -251,13 +257,14 @@ def _check_complete(rig: SplitRig, sent: np.ndarray, pairs: int) -> None:
 
 
 def _throughput(rig: SplitRig, steps: Steps) -> dict[str, Any]:
-    results: dict[str, Any] = {"throughput": {"cores": rig.shape.cores, "lanes": rig.shape.lanes}}
+    results: dict[str, Any] = {"throughput": {"cores": rig.shape.cores}}
     steps.begin("throughput against precision")
     results["precision"] = _precision(rig)
     steps.begin("throughput against match rate")
-    results["matches"] = _matches(rig)
+    results["matches"] = _matches(rig, Precision.NONE) + _matches(rig, Precision.OUTER)
     steps.begin("comparators")
-    results["duty"] = duty(rig, ((FEW, Precision.OUTER), (1, Precision.NONE), (1, Precision.OUTER)))
+    outer, inner = Precision.OUTER, Precision.INNER
+    results["duty"] = duty(rig, ((FEW, outer), (FEW, inner), (1, Precision.NONE), (1, outer)))
     return results
 
 
@@ -286,15 +293,18 @@ def _precision(rig: SplitRig) -> list[Row]:
     return rows
 
 
-def _matches(rig: SplitRig) -> list[Row]:
+def _matches(rig: SplitRig, mode: Precision) -> list[Row]:
     """Return cycles per tuple against the share of pairs that match."""
     rows = []
     for matching in RATES:
-        rig.configure(FEW, Precision.NONE)
+        rig.configure(FEW, mode)
         found = _interval(rig, matching, MATCHED)
         scan = rig.operator.rows("s", rig.window)
         rows.append(
             {
+                "cores": rig.shape.cores,
+                "lanes": rig.shape.lanes,
+                "order": ORDERS[mode],
                 "matching": matching / VALUES,
                 "match_rate": found.pairs / rig.window,
                 "cycles_per_tuple": found.cycles,
@@ -313,7 +323,8 @@ def duty(rig: SplitRig, cases: Iterable[tuple[int, Precision]]) -> list[Row]:
     rows = []
     for slots, mode in cases:
         for name, pattern in PATTERNS.items():
-            rig.configure(slots, mode)
+            inner = mode is Precision.INNER
+            rig.configure(slots, mode, WHOLE if inner else 1)
             rig.fill()
             sides = (pattern * BUSY)[:BUSY]
             rig.simulation.run(rig.stream.messages(sides), until_star=False)
@@ -321,9 +332,11 @@ def duty(rig: SplitRig, cases: Iterable[tuple[int, Precision]]) -> list[Row]:
             busy, comparing = (min(column) for column in zip(*shares, strict=True))
             rows.append(
                 {
+                    "cores": rig.shape.cores,
+                    "lanes": rig.shape.lanes,
                     "input": name,
-                    "order": "none" if mode is Precision.NONE else "outer:1",
-                    "scan": rig.operator.rows("s", rig.window),
+                    "order": ORDERS[mode],
+                    "scan": rig.operator.rows("s", rig.window, inner=inner),
                     "busy": busy,
                     "comparing": comparing,
                 }
