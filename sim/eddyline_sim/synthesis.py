@@ -322,6 +322,14 @@ EFFORT = {
 }
 
 
+# Clocks in MHz that these designs promise: the median of the default seeds, on the default device.
+PROMISED = {
+    "handshake-lockstep-4": 150,
+    "handshake-asynchronous-4": 170,
+    **{name: 180 for name in DESIGNS if name.startswith("splitjoin")},
+}
+
+
 def synthesize_design(name: str, **settings) -> Report:
     """Take one of ``DESIGNS`` through, as :func:`synthesize` does with any component."""
     return synthesize(DESIGNS[name](), name=name, **EFFORT.get(name, {}), **settings)
@@ -347,6 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shown = now
 
     options.out.mkdir(parents=True, exist_ok=True)
+    slow = 0
     for name in options.designs or DESIGNS:
         settings = {"seeds": options.seeds, "target_mhz": options.target_mhz, "jobs": options.jobs}
         try:
@@ -356,7 +365,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return error.exit_code
         (options.out / f"{name}.json").write_text(report.to_json())
         sys.stdout.write(report.text())
-    return 0
+        if (clock := report.fmax["sync"]) < PROMISED.get(name, 0):
+            sys.stderr.write(f"error: {name}: {clock} MHz, where {PROMISED[name]} are promised\n")
+            slow += 1
+    return int(slow > 0)
 
 
 if __name__ == "__main__":

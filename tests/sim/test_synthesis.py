@@ -230,6 +230,15 @@ def test_the_command_prints_and_writes_what_it_found(kept, report, monkeypatch, 
     assert json.loads((out / "offset.json").read_text()) == json.loads(report.to_json())
 
 
+def test_the_command_fails_below_a_promised_clock(report, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(synthesis, "synthesize_design", lambda *_, **__: report)
+    for promised, code in ((1, 0), (1000, 1)):
+        monkeypatch.setitem(synthesis.PROMISED, "band-32-stages-2", promised)
+        assert synthesis.main(["band-32-stages-2", "--out", str(tmp_path)]) == code
+    assert "band-32-stages-2: " in (said := capsys.readouterr().err)
+    assert "MHz, where 1000 are promised" in said
+
+
 def test_the_command_lists_its_designs_for_a_wrong_name(capsys):
     with pytest.raises(SystemExit, match="2"):
         synthesis.main(["bnad"])
