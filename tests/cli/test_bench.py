@@ -66,9 +66,8 @@ def check(results, cores):
         if row["cores"] > 1:
             assert row["splitjoin"] < row["fast_forward_model"] < row["handshake_lockstep"]
             # A pair is met anywhere along the chain.
-            assert row["handshake_visiting"] == pytest.approx(
-                row["handshake_lockstep"] / 2, rel=0.1
-            )
+            share = row["handshake_visiting"] / row["handshake_lockstep"]
+            assert 0.25 < share < 0.6
     for row in results["stages"]:
         parts = row["distribution"] + row["execution"] + row["gathering"]
         assert parts == pytest.approx(row["processing"])

@@ -1,4 +1,4 @@
-"""Executors with a device each, through Spark's resource scheduling."""
+"""Executors with a device each, through Spark's resource scheduling, also when one is killed."""
 
 import json
 import os
@@ -23,9 +23,18 @@ def test_every_executor_has_a_device_of_its_own(tmp_path):
     )  # fmt: skip
     assert told.returncode == 0, told.stderr[-3000:]
     found = json.loads((tmp_path / "told.json").read_text())
-    by_executor = {parent: tuple(addresses) for addresses, parent in found["addresses"]}
-    assert sorted(by_executor.values()) == [(one,) for one in devices]
+    assert devices_of(found["addresses"]) == [(one,) for one in devices]
+    assert devices_of(found["addresses_again"]) == [(one,) for one in devices]
+    assert found["killed"] in {executor for _, executor in found["addresses"]}
+    assert found["killed"] not in {executor for _, executor in found["addresses_again"]}
     r, s = Rows.random(1, 100), Rows.random(2, 100)
     matches = r.x[:, None] == s.x[None, :]
     expected = [list(pair) for pair in brute(r, s, matches, seconds(9, 9))]
-    assert found["pairs"] == expected
+    assert found["pairs"] == found["pairs_again"] == expected
+
+
+def devices_of(addresses):
+    """Return the devices of each executor."""
+    by_executor = {executor: tuple(some) for some, executor in addresses}
+    assert all(tuple(some) == by_executor[executor] for some, executor in addresses)
+    return sorted(by_executor.values())
