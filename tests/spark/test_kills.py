@@ -1,5 +1,6 @@
 """Pairs come out exactly once whichever process is killed, and whenever."""
 
+import json
 import os
 import signal
 import subprocess
@@ -25,7 +26,6 @@ from tests.spark.streams import (
 PATIENCE = 600  # seconds without a batch that is done
 # A worker is the process in which a task is at work; of the others, any may be.
 KINDS = {"workers": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
-LATENESS = 5 * 10**6  # microseconds, as streams have it
 
 
 def offspring(pid: int) -> dict[int, str]:
@@ -170,10 +170,10 @@ def killed(pid: int) -> bool:
     return True
 
 
-def expected(query: str, r: Rows, s: Rows, files: int) -> list[tuple]:
+def expected(query: str, r: Rows, s: Rows, state: Path, files: int) -> list[tuple]:
     """Return what a query of ``killed_job`` gives in the end, by brute force."""
     if query == "rows":
-        return sorted(by_rows(r, s, files, count=20), key=repr)
+        return sorted(by_rows(r, s, state, files, count=20), key=repr)
     matches = band(r, s, 2)
     if query == "contrand":
         matches = r.x[:, None] == s.x[None, :]
@@ -181,22 +181,26 @@ def expected(query: str, r: Rows, s: Rows, files: int) -> list[tuple]:
         matches = r.x[:, None] < s.x[None, :] - 40
     found = brute(r, s, matches, seconds(9, 9))
     if query == "distinct":
-        passed = min(r.t.max(), s.t.max()) - LATENESS
+        passed = min(r.t.max(), s.t.max()) - 5 * 10**6
         return sorted(unlike_before(r, s, found, 7 * 10**6, until=passed // 1000 * 1000))
     return found
 
 
-def by_rows(r: Rows, s: Rows, files: int, *, count: int) -> Iterator[tuple]:
-    """Yield the pairs of windows of rows that the watermark has passed, and all late rows."""
+def by_rows(r: Rows, s: Rows, state: Path, files: int, *, count: int) -> Iterator[tuple]:
+    """Yield the pairs of windows of rows that the watermark has passed, and all late rows.
+
+    Which files and watermark a batch has depends on the kills (a source that has logged a file
+    before the driver was killed takes one more), so that is read from the log of the query.
+    """
+    parts = [np.array_split(np.arange(len(one.n)), files) for one in (r, s)]
     late = [np.zeros(len(one.n), bool) for one in (r, s)]
-    seen, watermark = [0, 0], 0
-    for parts in zip(
-        *(np.array_split(np.arange(len(one.n)), files) for one in (r, s)), strict=True
-    ):
-        for side, (rows, part) in enumerate(zip((r, s), parts, strict=True)):
-            late[side][part] = rows.t[part] <= watermark
-            seen[side] = max(seen[side], rows.t[part].max())
-        watermark = (min(seen) - LATENESS) // 1000 * 1000
+    for batch in sorted((state / "offsets").glob("[0-9]*"), key=lambda one: int(one.name)):
+        head, *ends = map(json.loads, batch.read_text().splitlines()[1:])
+        watermark = head["batchWatermarkMs"] * 1000
+        for side, rows in enumerate((r, s)):
+            while len(parts[side]) >= files - ends[side]["logOffset"]:
+                part = parts[side].pop(0)
+                late[side][part] = rows.t[part] <= watermark
     yield from ((n, None, "r") for n in r.n[late[0]].tolist())
     yield from ((None, n, "s") for n in s.n[late[1]].tolist())
     r, s = r.at(~late[0]), s.at(~late[1])
@@ -232,13 +236,13 @@ def survived(
         job.kills["tasks"] = job.tasks_lost
     finally:
         job.close()
-    assert written(spark, folder / "out") == expected(query, r, s, files)
+    assert written(spark, folder / "out") == expected(query, r, s, folder / "out" / "state", files)
     return job.kills
 
 
 def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
     # The only unit reads files itself.
-    kinds = ["worker", "workers", "driver", "worker", "workers"]
+    kinds = ["worker", "driver", "worker", "workers", "worker"]
     kills = survived(spark, tmp_path, kinds, "band", files=8)
     assert sum(kills[kind] for kind in set(kinds)) == len(kinds)
     assert kills["at work"] >= 3
