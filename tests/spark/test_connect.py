@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from eddyline.spark.java import find_java
-from tests.spark.streams import Rows, band, brute, seconds
+from tests.spark.connect_client import R, S
+from tests.spark.streams import band, brute, seconds, unlike_before
 
 
 def test_a_connect_client_has_the_same_joins(tmp_path):
@@ -19,8 +22,20 @@ def test_a_connect_client_has_the_same_joins(tmp_path):
     )  # fmt: skip
     assert told.returncode == 0, told.stderr[-3000:]
     found = json.loads(told.stdout.splitlines()[-1])
-    r, s = Rows.random(1, 200), Rows.random(2, 200)
-    expected = [list(pair) for pair in brute(r, s, band(r, s, 2), seconds(3, 3))]
-    assert found["client"] == ["pyspark.sql.connect.dataframe"]
-    assert found["tables"] == expected
-    assert found["streams"] == expected
+    near = brute(R, S, band(R, S, 2), seconds(3, 3))
+    in_time = [pair for pair in near if pair[0] != 199]
+    late = (f"name {R.x[-1] % 7}", None, "r")
+    passed = min(R.t.max(), S.t.max()) - 5 * 10**6
+    names = {  # results without late rows until the watermark, or all
+        until: sorted(name[:2] for name in unlike_before(R, S, some, 2**62, until=until))
+        for until, some in ((np.inf, near), (passed, in_time))
+    }
+    expected = {
+        "client": ["pyspark.sql.connect.dataframe"],
+        "tables": near,
+        "streams": sorted([*((*two, None) for two in names[passed]), late], key=repr),
+        "static": brute(R, S, band(R, S, 2), (2**62, 2**62)),
+        "distinct tables": names[np.inf],
+    }
+    assert len(in_time) < len(near)
+    assert found == json.loads(json.dumps(expected))  # which knows no tuples
