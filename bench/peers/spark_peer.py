@@ -133,8 +133,9 @@ def one_core() -> Any:
     """Return a session on one core."""
     from eddyline.spark import session
 
-    # Workers import what is defined here.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    # Workers import what is defined here, and else what this process does.
+    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     settings = {
         "spark.driver.memory": "6g",
         "spark.driver.maxResultSize": "0",
