@@ -20,6 +20,7 @@ from tests.spark.streams import (
 )
 
 IDS = "r.n AS r, s.n AS s"
+LATE = BEGIN + 4_100_000  # when no row in time comes
 R = Rows.random(1, 300, disorder=2 * 10**6)
 S = Rows.random(2, 200, disorder=2 * 10**6)
 
@@ -88,18 +89,37 @@ def test_units_may_change_between_runs(spark, tmp_path, on):
     assert found == brute(R, S, matches, seconds(40, 40))
 
 
-def test_an_equality_gives_what_sparks_own_join_gives(spark, folders):
-    r, s = both(spark, folders)
-    ours = stream_join(r, s, "r.x = s.x", window="time:3s", time="t", select=IDS)
-    condition = "r.x = s.x AND s.t >= r.t - INTERVAL 3 SECONDS AND s.t <= r.t + INTERVAL 3 SECONDS"
-    theirs = (
-        r.alias("r")
-        .join(s.alias("s"), F.expr(condition))
-        .select(F.col("r.n").alias("r"), F.col("s.n").alias("s"))
-    )
-    found = finished(ours, folders / "ours")
-    assert found == finished(theirs, folders / "theirs")
-    assert found == brute(R, S, R.x[:, None] == S.x[None, :], seconds(3, 3))
+def mixed(seed: int) -> Rows:
+    """Return rows with NULLs, ties and duplicates, some at the end of the last of four files late.
+
+    Late by the watermark of that batch and by the one of the batch before, which Spark asks.
+    """
+    rows = Rows.random(seed, 200, span=20 * 10**6)
+    rows.t -= rows.t % 200_000
+    rows = rows.at(np.repeat(np.arange(200), np.arange(200) % 5 // 4 + 1))
+    rows.t[-15::3] = LATE
+    return rows
+
+
+def test_an_equality_gives_what_sparks_own_join_gives(spark, tmp_path):
+    sides = [mixed(1), mixed(2)]
+    for name, rows in zip("rs", sides, strict=True):
+        rows.write(tmp_path / name, 4)
+    r, s = both(spark, tmp_path)
+    ours = stream_join(r, s, "r.x = s.x", window="time:9s", time="t")
+    condition = "r.x = s.x AND s.t >= r.t - INTERVAL 9 SECONDS AND s.t <= r.t + INTERVAL 9 SECONDS"
+    theirs = r.alias("r").join(s.alias("s"), F.expr(condition)).toDF(*ours.columns)
+    found = finished(ours, tmp_path / "ours")
+    assert found == finished(theirs, tmp_path / "theirs")
+    numbers = ours.columns.index("r_n"), ours.columns.index("s_n")
+    told = [tuple(row[one] for one in numbers) for row in found]
+    assert told == by_number(*(rows.at(rows.t != LATE) for rows in sides))
+    assert len(set(told)) < len(told) < len(by_number(*sides))
+
+
+def by_number(r: Rows, s: Rows) -> list[tuple]:
+    found = brute(r, s, r.x[:, None] == s.x[None, :], seconds(9, 9))
+    return sorted((int(r.n[i]), int(s.n[j])) for i, j in found)
 
 
 def test_another_device_takes_over_from_one_that_fails(spark, folders):
