@@ -98,8 +98,9 @@ class Joiner(StatefulProcessor):
         chains = [*self._stored.values(), *self._waiting.values()]
         for chain, directory in zip(chains, state[1:5] if state else [None] * 4, strict=True):
             chain.open(directory)
-        for side, chain in self._stored.items():
-            chain.drop(self._windows[side], watermark)
+        if not request.sequenced:
+            self._drop(watermark)
+        for chain in self._stored.values():
             require_known(request.query, request.routing, chain.labels)
         return state[5] if state else 0
 
@@ -170,6 +171,9 @@ class Joiner(StatefulProcessor):
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
             self._stored[side].add(own, self._times(side, own))
+        if request.sequenced:
+            # Only now: rows that have waited until the watermark had passed them met older ones.
+            self._drop(watermark)
         unit.forget(watermark)
         mark = uuid.uuid4().hex
         self._write(mark, late)
@@ -217,6 +221,10 @@ class Joiner(StatefulProcessor):
         unit = self._request.unit(device)
         unit.load(*(self._stored[side].read() for side in SIDES))
         return unit
+
+    def _drop(self, watermark: int) -> None:
+        for side, chain in self._stored.items():
+            chain.drop(self._windows[side], watermark)
 
     def _write(self, mark: str | None, late: int) -> None:
         chains = [*self._stored.values(), *self._waiting.values()]

@@ -22,7 +22,7 @@ from eddyline.spark.request import Request
 from eddyline.spark.rowhash import hashable, row_hashes
 from eddyline.spark.schemas import column, conformed, mapped
 
-__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "readable", "routed", "routed_stream"]
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "packer", "readable", "routed", "routed_stream"]
 
 ENVELOPE = f"unit int, side string, stores boolean, payload binary, {FILE} string"
 ENVELOPE_ARROW = pa.schema(
@@ -64,14 +64,14 @@ def routed(
     needed = _needed(request, side)
     if groups is not None:
         read = groups.reader(needed.names)
-        return groups.numbers(frame.sparkSession).mapInArrow(_packer(request, side, read), ENVELOPE)
+        return groups.numbers(frame.sparkSession).mapInArrow(packer(request, side, read), ENVELOPE)
     sent = frame.select(*(column(name) for name in needed.names))
     if _hashed(request, side):
         hashed = [
             column(name) for name in needed.names if not _unhashable(frame.schema[name].dataType)
         ]
         sent = sent.withColumn(SPREAD, F.xxhash64(*hashed) if hashed else F.lit(0))
-    return mapped(sent, _packer(request, side), ENVELOPE)
+    return mapped(sent, packer(request, side), ENVELOPE)
 
 
 def routed_stream(frame: DataFrame, request: Request, side: str) -> DataFrame:
@@ -83,7 +83,7 @@ def routed_stream(frame: DataFrame, request: Request, side: str) -> DataFrame:
         return routed(frame, request, side)
     names = file_names(frame)
     if request.routing.units > 1 or request.routing.draining:
-        return names.mapInArrow(_packer(request, side, reader(needed)), ENVELOPE)
+        return names.mapInArrow(packer(request, side, reader(needed)), ENVELOPE)
     # The only unit reads what it stores, and nothing is packed.
     return names.select(
         F.lit(0).alias("unit"), F.lit(side).alias("side"), F.lit(True).alias("stores"),
@@ -104,7 +104,7 @@ def _needed(request: Request, side: str) -> pa.Schema:
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def _packer(request: Request, side: str, read: Stage | None = None) -> Stage:
+def packer(request: Request, side: str, read: Stage | None = None) -> Stage:
     def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = Router(request.query, side, request.routing, strays=bool(request.late))
         schema = columns_sent(request, side)

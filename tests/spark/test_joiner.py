@@ -1,0 +1,62 @@
+"""Units that are loaded from their state with every batch find what the definition finds."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eddyline.plan import Order
+from eddyline.reference import arrival_order, join
+from eddyline.spark.rowhash import row_hashes
+from tests.spark.joining import Checkpoint, query_of, request_of, rows_of
+
+WINDOW = st.sampled_from(["time:0ms", "time:2ms", "time:20ms", "unbounded"])
+COUNTED = st.sampled_from(["rows:1", "rows:3", "rows:50"])
+ROWS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), max_size=6)
+PREDICATES = {
+    "r.x = s.x": lambda r, s: r[2] == s[2],
+    "abs(r.x - s.x) <= 1": lambda r, s: abs(r[2] - s[2]) <= 1,
+}
+
+
+@st.composite
+def batches(draw) -> list[tuple[int, list[tuple], list[tuple]]]:
+    """Return batches of rows of both sides that are later than the watermarks of their batches."""
+    watermark, number, found = 0, 0, []
+    for step, *sides in draw(st.lists(st.tuples(st.integers(0, 12), ROWS, ROWS), max_size=7)):
+        watermark += step
+        numbered = []
+        for rows in sides:
+            numbered.append([(number + n, watermark + t, x) for n, (t, x) in enumerate(rows)])
+            number += len(rows)
+        found.append((watermark, *numbered))
+    return found
+
+
+def expected(query, many, matches) -> list[tuple[int, int]]:
+    sides = []
+    for side in (1, 2):
+        rows = [row for batch in many for row in batch[side]]
+        hashes = row_hashes(rows_of(rows)).tolist()
+        # Windows of rows put rows of one time in the order of their hashes.
+        order = sorted(range(len(rows)), key=lambda place: (rows[place][1], hashes[place]))
+        sides.append([[rows[place] for place in order]])
+    arrivals, _ = arrival_order(*sides, time=lambda side, row: row[1])
+    names = {(one.side, one.id): one.row[0] for one in arrivals}
+    windows = [query.plan.window(side) for side in "rs"]
+    found = join(arrivals, matches, *windows, Order("none"))
+    return sorted((names["r", one[0]], names["s", one[1]]) for one in found if one != "*")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(sorted(PREDICATES)),
+    st.tuples(WINDOW, WINDOW) | st.tuples(WINDOW, COUNTED) | st.tuples(COUNTED, WINDOW | COUNTED),
+    batches(),
+    st.sampled_from([100, 1 << 20]),
+)
+def test_units_that_are_always_loaded_again(on, windows, many, chunk_bytes):
+    query = query_of(on, windows)
+    request = request_of(query, chunk_bytes=chunk_bytes)
+    checkpoint, found = Checkpoint(), []
+    for watermark, r, s in [*many, (10**6, [], [])]:
+        found += checkpoint.batch(request, r, s, watermark)
+    assert sorted(found) == expected(query, many, PREDICATES[on])
