@@ -1,6 +1,7 @@
 """A join of two streams without Spark: batches go to units, whose state is kept in memory."""
 
 from collections import defaultdict
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +35,7 @@ def request_of(query: Query, units: Any = 1, **options: Any) -> Request:
     subgroups, draining = options.pop("subgroups", None), options.pop("draining", ())
     routing = make_routing(query, units, subgroups, draining)
     given = {"chunk_bytes": 1 << 20, "cached_units": 0, "metrics": "", "delay": 0} | options
-    return Request(query, routing, "cpu", "", **given)
+    return Request(query, routing, "cpu", "", streams=True, **given)
 
 
 def rows_of(many: list[tuple[int, int, int | None]]) -> pa.RecordBatch:
@@ -80,6 +81,11 @@ class Checkpoint:
 
     def __init__(self) -> None:
         self.units: dict[int, State] = defaultdict(State)
+
+    def copy(self) -> "Checkpoint":
+        other = Checkpoint()
+        other.units |= deepcopy(self.units)
+        return other
 
     def batch(
         self, request: Request, r: list[tuple], s: list[tuple], watermark: int

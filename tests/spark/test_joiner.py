@@ -1,8 +1,11 @@
-"""Units that are loaded from their state with every batch find what the definition finds."""
+"""Joins of streams without Spark: units are loaded from their state with every batch."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eddyline.biclique.routing import Router
+from eddyline.errors import QueryError
 from eddyline.plan import Order
 from eddyline.reference import arrival_order, join
 from eddyline.spark.rowhash import row_hashes
@@ -59,4 +62,53 @@ def test_units_that_are_always_loaded_again(on, windows, many, chunk_bytes):
     checkpoint, found = Checkpoint(), []
     for watermark, r, s in [*many, (10**6, [], [])]:
         found += checkpoint.batch(request, r, s, watermark)
+    assert sorted(found) == expected(query, many, PREDICATES[on])
+
+
+@pytest.mark.parametrize(("window", "passed"), [("time:20ms", 122), ("unbounded", 10**6)])
+def test_rows_in_a_unit_that_nothing_reaches_any_more_are_known_to_the_first(window, passed):
+    """All rows of the first run are in the last of its units, which the next run has not."""
+    query = query_of("r.x = s.x", window)
+    before, after = request_of(query, 4), request_of(query, 3)
+    stated = request_of(query, 3, draining=[4])
+    router = Router(query, "r", before.routing)
+    values = [(0, 0, x) for x in range(99)]
+    lost = next(x for x, home in enumerate(router.home(rows_of(values), None)) if home == 3)
+    checkpoint = Checkpoint()
+    checkpoint.batch(before, [(1, 100, lost)], [], 50)
+    for request in (after, before, after):
+        if request is before:
+            assert checkpoint.batch(before, [], [(2, 101, lost)], 60) == [(1, 2)]
+        else:
+            with pytest.raises(QueryError, match=r"over 4 units.* add draining=\[4\]"):
+                checkpoint.batch(after, [], [(3, 110, lost)], 70)
+    assert checkpoint.batch(stated, [], [(3, 110, lost)], 70) == [(1, 3)]
+    if window == "unbounded":
+        with pytest.raises(QueryError, match=r"add draining=\[4\]"):
+            checkpoint.batch(after, [], [(4, passed + 1, lost)], passed)
+    else:
+        with pytest.raises(QueryError, match=r"add draining=\[4\]"):
+            checkpoint.batch(after, [], [(4, passed, lost)], passed - 1)
+        assert checkpoint.batch(after, [], [(4, 1 + passed, lost)], passed) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(sorted(PREDICATES)),
+    st.tuples(WINDOW, WINDOW),
+    batches(),
+    st.lists(st.tuples(st.integers(1, 4), st.sets(st.integers(1, 4))), min_size=7, max_size=7),
+)
+def test_whatever_units_a_run_has_no_pair_is_lost(on, windows, many, runs):
+    """Every batch is a run of its own; one that is refused is run again with all there were."""
+    query, checkpoint, found = query_of(on, windows), Checkpoint(), []
+    for (watermark, r, s), (units, draining) in zip(many, runs, strict=False):
+        kept = checkpoint.copy()
+        try:
+            asked = request_of(query, units, draining=draining - {units})
+            found += checkpoint.batch(asked, r, s, watermark)
+        except QueryError:
+            checkpoint = kept
+            asked = request_of(query, units, draining={1, 2, 3, 4} - {units})
+            found += checkpoint.batch(asked, r, s, watermark)
     assert sorted(found) == expected(query, many, PREDICATES[on])

@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eddyline.biclique.envelope import opened, pack
+from eddyline.biclique.register import Register
 from eddyline.biclique.routing import require_known
 from eddyline.biclique.unit import Sent
 from eddyline.clock import EARLIEST
@@ -41,7 +42,9 @@ class Joiner(StatefulProcessor):
         request = self._request
         self._handle = handle
         self._meta = handle.getValueState(
-            "unit", "mark string, r string, s string, r_waiting string, s_waiting string, late long"
+            "unit",
+            "mark string, r string, s string, r_waiting string, s_waiting string, late long, "
+            "routings string",
         )
         self._windows = {side: request.query.plan.window(side) for side in SIDES}
         self._schemas = {side: columns_sent(request, side) for side in SIDES}
@@ -100,8 +103,10 @@ class Joiner(StatefulProcessor):
             chain.open(directory)
         if not request.sequenced:
             self._drop(watermark)
-        for chain in self._stored.values():
-            require_known(request.query, request.routing, chain.labels)
+        self._register = Register(state[6] if state else None)
+        self._register.forget(watermark)
+        labels = self._register.labels.union(*(one.labels for one in self._stored.values()))
+        require_known(request.query, request.routing, labels)
         return state[5] if state else 0
 
     def _arrived(
@@ -113,7 +118,10 @@ class Joiner(StatefulProcessor):
         }
         files: dict[str, list[str]] = {side: [] for side in SIDES}
         for row in rows:
-            if row.file is None:
+            if row.latest is not None:
+                label = self._request.routing.label
+                self._register.note(label, row.latest, self._windows[row.side])
+            elif row.file is None:
                 payloads[row.side, row.stores].append(bytes(row.payload))
             else:
                 files[row.side].append(row.file)
@@ -228,7 +236,8 @@ class Joiner(StatefulProcessor):
 
     def _write(self, mark: str | None, late: int) -> None:
         chains = [*self._stored.values(), *self._waiting.values()]
-        self._meta.update((mark, *(chain.directory for chain in chains), late))
+        directories = (chain.directory for chain in chains)
+        self._meta.update((mark, *directories, late, self._register.text))
         self._set_timer()
 
     def _set_timer(self) -> None:

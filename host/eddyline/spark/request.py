@@ -47,6 +47,7 @@ class Request:
     distinct: Window | None = None  # in which no two results are equal
     watched: bool = False  # whether units tell how much they store
     static: bool = False  # whether one side is a table, and the other only passes
+    streams: bool = False  # whether both sides are streams
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -127,6 +128,7 @@ def make_request(
         delay=_delay(query, r, s) if streaming else None,
         late=late,
         static=r.isStreaming != s.isStreaming,
+        streams=streaming,
     )
     _ask_device(request, request.device)
     _ask_device(request, request.failover)
