@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eddyline.biclique.envelope import unpack
 from eddyline.biclique.routing import Router
 from eddyline.errors import QueryError
 from eddyline.plan import Order
@@ -63,6 +64,18 @@ def test_units_that_are_always_loaded_again(on, windows, many, chunk_bytes):
     for watermark, r, s in [*many, (10**6, [], [])]:
         found += checkpoint.batch(request, r, s, watermark)
     assert sorted(found) == expected(query, many, PREDICATES[on])
+
+
+def test_state_of_few_rows_is_dropped_soon_after_the_window():
+    query = query_of("r.x = s.x", "time:100ms")
+    checkpoint, state = Checkpoint(), []
+    for now in range(1000, 2000, 5):
+        checkpoint.batch(request_of(query), [(now, now, 0)], [(now, now, 0)], now - 5)
+        state = [checkpoint.units[0].known[f"stored_{side}"] for side in "rs"]
+        stored = [row for one in state for (payload,) in one.values() for row in unpack(payload)]
+        # Rows of the window, of a tenth of it, of this batch, and of the one before.
+        assert sum(one.num_rows for one in stored) <= 2 * ((100 + 10) // 5 + 2)
+    assert {len(one) for one in state} <= {11, 12}  # chunks
 
 
 @pytest.mark.parametrize(("window", "passed"), [("time:20ms", 122), ("unbounded", 10**6)])

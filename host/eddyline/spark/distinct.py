@@ -181,8 +181,12 @@ class Deduplicator(StatefulProcessor):
                 handle.getMapState(name, "number long", "payload binary"),
                 schema,
                 chunk_bytes=self._rule.request.chunk_bytes,
+                window=window,
             )
-            for name, schema in (("told", self._rule.told), ("waiting", self._rule.schema))
+            for name, schema, window in (
+                ("told", self._rule.told, self._rule.window),
+                ("waiting", self._rule.schema, None),
+            )
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from eddyline.biclique.routing import require_known
 from eddyline.biclique.unit import Sent
 from eddyline.clock import EARLIEST
 from eddyline.errors import DeviceError
+from eddyline.plan import Window
 from eddyline.rowstore import concatenated
 from eddyline.spark import cache
 from eddyline.spark.chain import Chain
@@ -48,8 +49,8 @@ class Joiner(StatefulProcessor):
         )
         self._windows = {side: request.query.plan.window(side) for side in SIDES}
         self._schemas = {side: columns_sent(request, side) for side in SIDES}
-        self._stored = self._chains(handle, "stored")
-        self._waiting = self._chains(handle, "waiting")
+        self._stored = self._chains(handle, "stored", self._windows)
+        self._waiting = self._chains(handle, "waiting", {})
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
@@ -82,13 +83,16 @@ class Joiner(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _chains(self, handle: StatefulProcessorHandle, name: str) -> dict[str, Chain]:
+    def _chains(
+        self, handle: StatefulProcessorHandle, name: str, windows: dict[str, Window]
+    ) -> dict[str, Chain]:
         return {
             side: Chain(
                 handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
                 self._schemas[side],
                 chunk_bytes=self._request.chunk_bytes,
                 label=self._request.routing.label,
+                window=windows.get(side),
             )
             for side in SIDES
         }
