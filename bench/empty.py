@@ -1,9 +1,9 @@
 """The plumbing of a Spark join with an empty device: what is pushed is thrown away.
 
-PanJoin measures its hold on Storm against just that (section V-C). What it found there went nowhere;
-here pairs become rows, which is plumbing, too. So an empty device may answer with as many pairs as
-a join would find, without having looked for them. Workers import this module, so the folder of
-``bench`` has to be on their path.
+PanJoin measures its hold on Storm against just that (section V-C). What it found there went
+nowhere; here pairs become rows, which is plumbing, too. So an empty device may answer with as many
+pairs as a join would find, without having looked for them. Workers import this module, so the
+folder of ``bench`` has to be on their path.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ PIECE = 1 << 16  # pairs in one answer
 
 
 class _Nothing:
-    """Joins no rows; where ``answers``, each of R meets the one of S whose turn it would be, or so."""
+    """Joins no rows; where ``answers``, each of R meets about the one of S whose turn it is."""
 
     emptied = False
     lost_rows = 0

@@ -8,8 +8,8 @@ that is done twice, and the second time counts, because ways have much of their 
 Before, each way of joining writes the pairs of some small files, which have to be the same.
 
 A row of one side has a match on the other on average, or one in sixteen rows where it says so. An
-empty device finds none; one that ``answers`` gives as many pairs as there are, whichever they are, so
-that what is left is the join alone.
+empty device finds none; one that ``answers`` gives as many pairs as there are, whichever they are,
+so that what is left is the join alone.
 """
 
 import os

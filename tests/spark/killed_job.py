@@ -1,8 +1,16 @@
-"""A streaming join to be killed: python -m tests.spark.killed_job FOLDER MASTER DEVICE UNITS."""
+"""A streaming join to be killed: python -m tests.spark.killed_job FOLDER MASTER DEVICE QUERY."""
 
+import os
 import sys
+import time
 import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
 
 warnings.filterwarnings("ignore")
 
@@ -10,20 +18,48 @@ from eddyline.spark import session, stream_join  # noqa: E402
 from tests.spark.conftest import QUIET  # noqa: E402
 from tests.spark.streams import stream  # noqa: E402
 
-ON, WINDOW = "abs(r.x - s.x) <= 2", "time:9s"
+BAND = "abs(r.x - s.x) <= 2"
+SLOW = 0.3  # seconds between the join of a batch and the end of its task
+QUERIES: dict[str, dict[str, Any]] = {
+    "band": {"on": BAND, "units": 1},
+    "units": {"on": BAND, "units": 2},
+    "ranges": {"on": BAND, "units": 4, "subgroups": 2},
+    "contrand": {"on": "r.x = s.x", "units": 4, "subgroups": 2},
+    "theta": {"on": "r.x < s.x - 40", "units": 3},
+    "distinct": {
+        "on": BAND, "units": 2, "distinct": "time:7s",
+        "select": "r.name, s.name AS other, result_time",
+    },
+    "rows": {"on": BAND, "window": "rows:20", "late": "late"},
+}  # fmt: skip
 
 
-def main(folder: Path, master: str, device: str, units: int) -> None:
-    spark = session("killed", master=master, config={**QUIET, "spark.task.maxFailures": "8"})
+def at_work(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
+    """Say so in a file, named as this process, while a task has joined rows and has not ended."""
+    mark = folder / str(os.getpid())
+    for batch in batches:
+        if batch.num_rows:
+            mark.touch()
+        yield batch
+    if mark.exists():
+        time.sleep(SLOW)
+        mark.unlink(missing_ok=True)
+
+
+def main(folder: Path, master: str, device: str, query: str) -> None:
+    config = {**QUIET, "spark.task.maxFailures": "8", "spark.eddyline.metrics": folder / "metrics"}
+    spark = session("killed", master=master, config=config)
+    options = {"window": "time:9s", "select": "r.n AS r, s.n AS s", **QUERIES[query]}
     sides = (stream(spark, folder / name) for name in "rs")
-    joined = stream_join(
-        *sides, ON, window=WINDOW, time="t", select="r.n AS r, s.n AS s", device=device, units=units
-    )
-    writer = joined.writeStream.format("parquet").option("path", str(folder / "out" / "rows"))
+    joined = stream_join(*sides, time="t", device=device, **options)
+    if "result_time" in joined.columns:
+        joined = joined.withColumn("result_time", F.unix_micros("result_time"))
+    told = joined.mapInArrow(partial(at_work, folder=folder / "work"), joined.schema)
+    writer = told.writeStream.format("parquet").option("path", str(folder / "out" / "rows"))
     writer = writer.option("checkpointLocation", str(folder / "out" / "state"))
     writer.trigger(availableNow=True).start().awaitTermination()
     (folder / "done").touch()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,9 @@ class Rows:
         rng = np.random.default_rng(seed)
         t = np.sort(rng.integers(0, span, count)) + rng.integers(0, disorder + 1, count)
         return cls(np.arange(count), BEGIN + t, rng.integers(0, 50, count))
+
+    def at(self, places: np.ndarray | slice) -> "Rows":
+        return Rows(self.n[places], self.t[places], self.x[places])
 
     def table(self) -> pa.Table:
         return pa.table(
@@ -68,7 +72,9 @@ def finished(frame: DataFrame, out: Path) -> list[tuple]:
 
 
 def written(spark: SparkSession, out: Path) -> list[tuple]:
-    return sorted(tuple(row) for row in spark.read.parquet(str(out / "rows")).collect())
+    """Return all rows that a query has written, sorted by what they look like if any has NULL."""
+    rows = [tuple(row) for row in spark.read.parquet(str(out / "rows")).collect()]
+    return sorted(rows, key=repr if any(None in row for row in rows) else None)
 
 
 def counted(folder: Path) -> Counter[str]:
@@ -89,6 +95,19 @@ def brute(r: Rows, s: Rows, matches: np.ndarray, window: tuple[int, int]) -> lis
     inside = np.where(age >= 0, age <= window[0], -age <= window[1])
     known = (r.x[:, None] != 0) & (s.x[None, :] != 0)  # zeros are NULL
     return sorted(zip(*(a.tolist() for a in np.nonzero(matches & inside & known)), strict=True))
+
+
+def unlike_before(
+    r: Rows, s: Rows, found: list[tuple], span: int, *, until: float = np.inf
+) -> Iterator[tuple]:
+    """Yield name, name and time of pairs that nothing equal was handed over before."""
+    timed = sorted((int(max(r.t[i], s.t[j])), int(r.x[i]) % 7, int(s.x[j]) % 7) for i, j in found)
+    last: dict[tuple, int] = {}
+    for t, *names in timed:
+        value = tuple(f"name {name}" for name in names)
+        if t <= until and (value not in last or t - last[value] > span):
+            last[value] = t
+            yield (*value, t)
 
 
 def band(r: Rows, s: Rows, width: int) -> np.ndarray:

@@ -7,7 +7,17 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from eddyline.spark import stream_join
-from tests.spark.streams import BEGIN, Rows, band, brute, finished, pairs, seconds, stream
+from tests.spark.streams import (
+    BEGIN,
+    Rows,
+    band,
+    brute,
+    finished,
+    pairs,
+    seconds,
+    stream,
+    unlike_before,
+)
 
 R, S = Rows.random(1, 120, disorder=10**6), Rows.random(2, 100, disorder=10**6)
 BAND = "abs(r.x - s.x) <= 3"
@@ -15,16 +25,8 @@ VALUES = "r.name, s.name AS other, result_time"
 
 
 def expected(window: int, span: int, *, until: float = np.inf) -> Iterator[tuple]:
-    """Yield name, name and time of what nothing equal was handed over before."""
-    found = sorted(
-        (int(max(R.t[i], S.t[j])), f"name {R.x[i] % 7}", f"name {S.x[j] % 7}")
-        for i, j in brute(R, S, band(R, S, 3), seconds(window, window))
-    )
-    last: dict[tuple, int] = {}
-    for t, *value in found:
-        if t <= until and (tuple(value) not in last or t - last[tuple(value)] > span):
-            last[tuple(value)] = t
-            yield (*value, t)
+    found = brute(R, S, band(R, S, 3), seconds(window, window))
+    return unlike_before(R, S, found, span, until=until)
 
 
 @pytest.fixture

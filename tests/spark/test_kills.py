@@ -5,16 +5,28 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from eddyline.spark.java import find_java
-from tests.spark.streams import Rows, band, brute, seconds, written
+from tests.spark.streams import (
+    Rows,
+    band,
+    brute,
+    counted,
+    seconds,
+    unlike_before,
+    written,
+)
 
 PATIENCE = 600  # seconds without a batch that is done
-KINDS = {"driver": "killed_job", "worker": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
+# A worker is the process in which a task is at work; of the others, any may be.
+KINDS = {"workers": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
+LATENESS = 5 * 10**6  # microseconds, as streams have it
 
 
 def offspring(pid: int) -> dict[int, str]:
@@ -41,17 +53,18 @@ def offspring(pid: int) -> dict[int, str]:
 class Job:
     """The streaming query in processes of its own, started again whenever it has ended."""
 
-    def __init__(self, folder: Path, master: str, *, served: bool, units: int):
+    def __init__(self, folder: Path, master: str, query: str, *, served: bool):
         find_java()
         self._folder = folder
-        # A device stores all that it is shown, so it has one unit.
-        device, units = (f"unix:{folder}/socket", 1) if served else ("cpu", units)
-        job = [str(folder), master, device, str(units)]
+        self._work = folder / "work"
+        self._work.mkdir()
+        device = f"unix:{folder}/socket" if served else "cpu"
+        job = [str(folder), master, device, query]
         self._command = [sys.executable, "-m", "tests.spark.killed_job", *job]
         self._process: subprocess.Popen | None = None
         self._served = served
         self._server: subprocess.Popen | None = None
-        self.kills: dict[str, int] = dict.fromkeys([*KINDS, "device"], 0)
+        self.kills: Counter[str] = Counter()
 
     @property
     def done(self) -> bool:
@@ -61,13 +74,25 @@ class Job:
     def commits(self) -> int:
         return len(list((self._folder / "out" / "state" / "commits").glob("[0-9]*")))
 
+    @property
+    def working(self) -> list[int]:
+        """The processes whose tasks have joined rows and have not ended."""
+        return [int(one.name) for one in self._work.iterdir()]
+
     def run_past(self, commits: int) -> None:
         """Wait until more batches are done than so many, or all."""
+        self._run_until(lambda: self.commits > commits)
+
+    def run_to_work(self) -> None:
+        """Wait until a task is at work."""
+        self._run_until(lambda: bool(self.working))
+
+    def _run_until(self, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
-        while self.commits <= commits and not self.done:
+        while not reached() and not self.done:
             assert time.monotonic() < deadline, (self._folder / "log").read_text()[-3000:]
             self.run()
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def serve(self) -> None:
         """Start the process that owns the device, if there is to be one and it has ended."""
@@ -89,37 +114,39 @@ class Job:
         return self._process
 
     def kill(self, kind: str) -> None:
-        """Kill one process of a kind, when there is one; a driver with all that it has started."""
+        """Kill what there is of a kind; a driver goes with all that it has started."""
         self.run()
         if kind == "device":
             assert self._server
             self._server.kill()
             self._server.wait()
-            self.kills[kind] += 1
-            return
-        if kind == "driver":
+        elif kind == "driver":
             self.end()
-            self.kills[kind] += 1
-            return
-        deadline = time.monotonic() + PATIENCE
-        while not self.done and not any(map(suppressed_kill, self._some(kind))):
-            assert time.monotonic() < deadline, f"there is no {kind} to kill"
-            self.run()
+        else:
+            deadline = time.monotonic() + PATIENCE
+            while not self.done and not sum(map(killed, self._some(kind))):
+                assert time.monotonic() < deadline, f"there is no {kind} to kill"
+                self.run()
         self.kills[kind] += not self.done
+        self.kills["at work"] += bool(self.working)
+        for pid in self.working:  # what is killed leaves its mark behind
+            (self._work / str(pid)).unlink(missing_ok=True)
 
     def _some(self, kind: str) -> list[int]:
-        """Return one process of a kind, or none if none runs."""
-        found = [
-            pid
-            for pid, command in offspring(self.run().pid).items()
-            if KINDS[kind] in command and (kind != "worker" or offspring(pid) == {})
-        ]
-        return found[:1]
+        """Return what to kill, if it runs."""
+        if kind == "worker" and self.working:
+            return self.working[:1]
+        below = offspring(self.run().pid)
+        if kind == "executor":
+            return [pid for pid, command in below.items() if KINDS[kind] in command][:1]
+        ends = [pid for pid, command in below.items() if KINDS["workers"] in command]
+        ends = [pid for pid in ends if not offspring(pid)]
+        return ends if kind == "workers" else ends[:1]
 
     def end(self) -> None:
         if self._process and self._process.poll() is None:
             for pid in offspring(self._process.pid):
-                suppressed_kill(pid)
+                killed(pid)
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
@@ -130,7 +157,7 @@ class Job:
             self._server.wait()
 
 
-def suppressed_kill(pid: int) -> bool:
+def killed(pid: int) -> bool:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -138,59 +165,105 @@ def suppressed_kill(pid: int) -> bool:
     return True
 
 
+def expected(query: str, r: Rows, s: Rows, files: int) -> list[tuple]:
+    """Return what a query of ``killed_job`` gives in the end, by brute force."""
+    if query == "rows":
+        return sorted(by_rows(r, s, files, count=20), key=repr)
+    matches = band(r, s, 2)
+    if query == "contrand":
+        matches = r.x[:, None] == s.x[None, :]
+    if query == "theta":
+        matches = r.x[:, None] < s.x[None, :] - 40
+    found = brute(r, s, matches, seconds(9, 9))
+    if query == "distinct":
+        passed = min(r.t.max(), s.t.max()) - LATENESS
+        return sorted(unlike_before(r, s, found, 7 * 10**6, until=passed // 1000 * 1000))
+    return found
+
+
+def by_rows(r: Rows, s: Rows, files: int, *, count: int) -> Iterator[tuple]:
+    """Yield the pairs of windows of rows that the watermark has passed, and all late rows."""
+    late = [np.zeros(len(one.n), bool) for one in (r, s)]
+    seen, watermark = [0, 0], 0
+    for parts in zip(
+        *(np.array_split(np.arange(len(one.n)), files) for one in (r, s)), strict=True
+    ):
+        for side, (rows, part) in enumerate(zip((r, s), parts, strict=True)):
+            late[side][part] = rows.t[part] <= watermark
+            seen[side] = max(seen[side], rows.t[part].max())
+        watermark = (min(seen) - LATENESS) // 1000 * 1000
+    yield from ((n, None, "r") for n in r.n[late[0]].tolist())
+    yield from ((None, n, "s") for n in s.n[late[1]].tolist())
+    r, s = r.at(~late[0]), s.at(~late[1])
+    for i, j in brute(r, s, band(r, s, 2), (2**62, 2**62)):
+        (first, mine), (last, _) = sorted([(r.t[i], r.t), (s.t[j], s.t)], key=lambda one: one[0])
+        if last <= watermark and ((mine >= first) & (mine < last)).sum() <= count:
+            yield (int(r.n[i]), int(s.n[j]), None)
+
+
 def survived(
-    spark, folder: Path, kinds: list[str], *, master: str, files: int, units: int = 2, seed: int = 0
-) -> dict[str, int]:
-    r, s = Rows.random(1, 600, disorder=10**6), Rows.random(2, 600, disorder=10**6)
+    spark, folder: Path, kinds: list[str], query: str, *, master: str = "local[2,8]", files: int,
+    seed: int = 0,
+) -> Counter[str]:  # fmt: skip
+    disorder = 7 if query == "rows" else 1  # seconds, more than the lateness or not
+    r, s = (Rows.random(number, 600, disorder=disorder * 10**6) for number in (1, 2))
     for name, rows in (("r", r), ("s", s)):
         rows.write(folder / name, files)
-    job = Job(folder, master, served="device" in kinds, units=units)
+    job = Job(folder, master, query, served="device" in kinds)
     rng = np.random.default_rng([len(kinds), seed])
     try:
-        for kind in kinds:
+        for number, kind in enumerate(kinds):
             # Let at least a batch through in between, so that there is always something to lose.
             job.run_past(job.commits)
+            if number % 2:
+                time.sleep(rng.uniform(0, 0.5))
+            else:
+                job.run_to_work()
             if job.done:
                 break
-            time.sleep(rng.uniform(0, 0.5))
             job.kill(kind)
         while not job.done:
             job.run_past(job.commits)
     finally:
         job.close()
-    assert written(spark, folder / "out") == brute(r, s, band(r, s, 2), seconds(9, 9))
+    assert written(spark, folder / "out") == expected(query, r, s, files)
     return job.kills
 
 
 def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
     # The only unit reads files itself.
-    kinds = ["worker", "worker", "driver", "worker", "worker"]
-    kills = survived(spark, tmp_path, kinds, master="local[2,8]", files=8, units=1)
-    assert sum(kills.values()) == len(kinds)
+    kinds = ["worker", "workers", "driver", "worker", "workers"]
+    kills = survived(spark, tmp_path, kinds, "band", files=8)
+    assert sum(kills[kind] for kind in set(kinds)) == len(kinds)
+    assert kills["at work"] >= 3
+    assert counted(tmp_path / "metrics")["retry"] >= 2  # of rows whose first join was lost
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("round_", range(5))
 def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
-    kinds = ["worker", "driver", "worker", "worker", "driver"] * 2
+    query = ["ranges", "contrand", "theta", "distinct", "rows"][round_]
+    kinds = ["worker", "driver", "workers", "worker", "driver"] * 2
     kinds = kinds[round_:] + kinds[:round_]
-    units = 1 + round_ % 2
-    kills = survived(
-        spark, tmp_path, kinds, master="local[2,8]", files=16, units=units, seed=round_
-    )
-    assert sum(kills.values()) == len(kinds)
+    kills = survived(spark, tmp_path, kinds, query, files=16, seed=round_)
+    assert sum(kills[kind] for kind in set(kinds)) == len(kinds)
+    assert kills["at work"] >= 5
+    assert counted(tmp_path / "metrics")["retry"] >= 2
 
 
 @pytest.mark.slow
 def test_pairs_come_once_though_executors_are_killed(spark, tmp_path):
     kinds = ["executor", "worker", "executor"]
-    kills = survived(spark, tmp_path, kinds, master="local-cluster[2,1,1024]", files=5)
+    master = "local-cluster[2,1,1024]"
+    kills = survived(spark, tmp_path, kinds, "units", master=master, files=5)
     assert kills["executor"] >= 1
+    assert kills["at work"] >= 1
 
 
 @pytest.mark.slow
 def test_pairs_come_once_though_the_device_is_killed(spark, tmp_path):
     """The process that owns the device dies, tasks fail until it is back, and nothing is lost."""
     kinds = ["device", "worker", "device", "driver", "device"]
-    kills = survived(spark, tmp_path, kinds, master="local[2,8]", files=8)
+    kills = survived(spark, tmp_path, kinds, "band", files=8)
     assert kills["device"] >= 2
+    assert kills["at work"] >= 2
