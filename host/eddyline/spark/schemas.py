@@ -1,6 +1,7 @@
 """Spark's schemas and Arrow's."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -16,6 +17,7 @@ __all__ = [
     "conformed",
     "mapped",
     "spark_schema",
+    "timing_of",
     "watermark_of",
 ]
 
@@ -37,6 +39,12 @@ def spark_schema(schema: pa.Schema) -> StructType:
 def watermark_of(frame: DataFrame, column: str) -> int | None:
     """Return the delay of a column's watermark in milliseconds, or None if it has none."""
     return frame.schema[column].metadata.get(WATERMARK)
+
+
+def timing_of(frame: DataFrame, column: str) -> dict[str, Any]:
+    """Return what Spark and we have noted of the watermark of a column."""
+    noted = frame.schema[column].metadata
+    return {key: noted[key] for key in (WATERMARK, PASSED) if key in noted}
 
 
 def column(name: str) -> "F.Column":
