@@ -15,13 +15,14 @@ from eddyline.errors import DeviceAbsent
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.query.parse import matching
+from eddyline.query.predicate import columns_of
 from eddyline.query.window import Duration
 from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
 from eddyline.spark.plans import waits
-from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
+from eddyline.spark.schemas import PASSED, arrow_schema, require_bytewise, watermark_of
 
 __all__ = ["Request", "make_request"]
 
@@ -95,6 +96,8 @@ def make_request(
             order=order, select=select, any_case=not settings.cased(spark),
         )  # fmt: skip
         require_carried(query)
+    for side, frame in (("r", r), ("s", s)):
+        require_bytewise(frame, sorted(columns_of(query.predicate, side)), f"{side}.")
     if query.order.kind != "none":
         raise StreamJoinError(
             "ORDER",
