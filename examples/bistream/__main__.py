@@ -16,6 +16,7 @@ from examples.bistream import queries
 from examples.bistream.view import View
 
 STREAMS, TABLES = ("lineitem", "orders"), ("customer", "supplier", "nation", "region")
+SCALE = "0.003"
 NATIONS = ("INDIA", "CHINA")
 
 
@@ -62,7 +63,7 @@ def results(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def main() -> None:
-    scale = sys.argv[1] if len(sys.argv) > 1 else "0.003"
+    scale = sys.argv[1] if len(sys.argv) > 1 else SCALE
     with tempfile.TemporaryDirectory() as name:
         generate(Path(name), scale, files=3)
         for query, joined in results(opened(session("bistream"), Path(name))).items():

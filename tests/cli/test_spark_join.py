@@ -1,5 +1,8 @@
 """``eddyline spark-join`` as a person runs it."""
 
+import os
+import pty
+import re
 import subprocess
 import sys
 
@@ -7,18 +10,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eddyline.cli.progress import grouped
 from tests.spark.streams import Rows, band, brute, seconds
 
+WORKS = {
+    False: r"Spark works on \d+ stages, \d+ of \d+ tasks done",
+    True: r"batch \d+  [\d ]+ rows  [\d ]+ rows/s",
+}
 pytestmark = pytest.mark.xdist_group("spark")
 R, S = Rows.random(1, 200), Rows.random(2, 200)
 
 
+COMMAND = [sys.executable, "-m", "eddyline.cli.main", "spark-join"]
+
+
 def run(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "eddyline.cli.main", "spark-join", *args],
-        capture_output=True,
-        text=True,
-    )
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True)
+
+
+def run_on_terminal(*args: str) -> tuple[int, str]:
+    """Return the exit code and what was shown."""
+    mine, theirs = pty.openpty()
+    shown = b""
+    with subprocess.Popen([*COMMAND, *args], stderr=theirs) as running:
+        os.close(theirs)
+        try:
+            while part := os.read(mine, 4096):
+                shown += part
+        except OSError:  # how Linux says that nobody has it open any more
+            pass
+    os.close(mine)
+    return running.returncode, shown.decode()
 
 
 @pytest.fixture
@@ -30,19 +52,31 @@ def folders(tmp_path):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_folders_are_joined(folders, stream):
+    """On a terminal, which is shown how far it is."""
     out = folders / "out.parquet"
     options = ["--stream", "--checkpoint", str(folders / "state"), "--lateness", "60s"]
-    told = run(
+    options += ["--late", "late"]
+    if stream:  # rows without a time are late
+        untimed = R.table().slice(0, 2)
+        times = pa.nulls(2, untimed.schema.field("t").type)
+        pq.write_table(untimed.set_column(1, "t", times), folders / "r" / "late.parquet")
+    code, shown = run_on_terminal(
         str(folders / "r"), str(folders / "s"), "--on", "abs(r.x - s.x) <= 2", "--time", "t",
         "--window", "time:3s", "--select", "r.n AS r, s.n AS s", "-o", str(out),
         *(options if stream else []),
     )  # fmt: skip
-    assert told.returncode == 0, told.stderr
+    assert code == 0, shown
     expected = brute(R, S, band(R, S, 2), seconds(3, 3))
     tables = [pq.read_table(name) for name in out.glob("*.parquet")]
-    rows = pa.concat_tables(tables).to_pydict()
-    assert sorted(zip(rows["r"], rows["s"], strict=True)) == expected
-    assert f"{len(expected)} pairs in {out}" in told.stderr.replace(" ", " ").replace("\u202f", " ")
+    rows = pa.concat_tables(tables).to_pylist()
+    late = [row for row in rows if row.pop("late", None) == "r"]
+    assert sorted((row["r"], row["s"]) for row in rows if row not in late) == expected
+    assert late == ([{"r": 0, "s": None}, {"r": 1, "s": None}] if stream else [])
+    *redrawn, last = shown.split("\r\033[K")
+    told = " and 2 late rows" if stream else ""
+    assert f"{grouped(len(expected))} pairs{told} in {out}" in last
+    assert "starting Spark" in redrawn
+    assert any(re.fullmatch(WORKS[stream], line) for line in redrawn), shown
 
 
 def test_tables_of_text_are_joined(tmp_path):
@@ -58,12 +92,14 @@ def test_tables_of_text_are_joined(tmp_path):
     lines = [line for name in files for line in name.read_text().split() if line != "r,s"]
     assert len(lines) == (R.x[:, None] == S.x[None, :]).sum()
     assert "ERROR" not in told.stderr
+    assert "\r" not in told.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
         (["-o", "x.parquet", "--on", "r.x < s.x", "--follow"], 2, "add --stream"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--late", "late"], 2, "add --stream"),
         (["-o", "x.txt", "--on", "r.x < s.x"], 2, "must end in one of"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--stream"], 2, "needs --checkpoint"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--r", "more"], 2, "into its folder"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 warnings.filterwarnings("ignore")
@@ -35,11 +36,16 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 def at_work(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
-    """Say so in a file, named as this process, while a task has joined rows and has not ended."""
-    mark = folder / str(os.getpid())
+    """Say so in a file, named as this process, while a task has joined rows and has not ended.
+
+    A task that has rows once more, since an attempt was lost, says that in a file that stays.
+    """
+    mark, task = folder / "work" / str(os.getpid()), TaskContext.get()
     for batch in batches:
         if batch.num_rows:
             mark.touch()
+            if task.attemptNumber():
+                (folder / "again" / str(task.taskAttemptId())).touch()
         yield batch
     if mark.exists():
         time.sleep(SLOW)
@@ -47,14 +53,13 @@ def at_work(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.Reco
 
 
 def main(folder: Path, master: str, device: str, query: str) -> None:
-    config = {**QUIET, "spark.task.maxFailures": "8", "spark.eddyline.metrics": folder / "metrics"}
-    spark = session("killed", master=master, config=config)
+    spark = session("killed", master=master, config={**QUIET, "spark.task.maxFailures": "8"})
     options = {"window": "time:9s", "select": "r.n AS r, s.n AS s", **QUERIES[query]}
     sides = (stream(spark, folder / name) for name in "rs")
     joined = stream_join(*sides, time="t", device=device, **options)
     if "result_time" in joined.columns:
         joined = joined.withColumn("result_time", F.unix_micros("result_time"))
-    told = joined.mapInArrow(partial(at_work, folder=folder / "work"), joined.schema)
+    told = joined.mapInArrow(partial(at_work, folder=folder), joined.schema)
     writer = told.writeStream.format("parquet").option("path", str(folder / "out" / "rows"))
     writer = writer.option("checkpointLocation", str(folder / "out" / "state"))
     writer.trigger(availableNow=True).start().awaitTermination()

@@ -23,6 +23,7 @@ from eddyline.errors import DataError, MachineError, QueryError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="FOLDER", help="with --stream: where Spark keeps its state"
     )
+    parser.add_argument(
+        "--late", metavar="NAME",
+        help="with --stream: keep rows that come too late among the results, with a column of this "
+        "name that says r or s for them and nothing for pairs",
+    )  # fmt: skip
     parser.add_argument("--device", help="where units join; see 'eddyline devices' (default: auto)")
     parser.add_argument(
         "--units", type=int, metavar="N", help="parts that the stored rows are cut into"
@@ -68,18 +74,20 @@ def run(args: argparse.Namespace) -> int:
         r, s = (_read(spark, name, stream=args.stream) for name in (args.r_file, args.s_file))
         joined = stream_join(
             r, s, args.on, **query_options(args), device=args.device, units=args.units,
-            subgroups=args.subgroups,
+            subgroups=args.subgroups, late=args.late,
         )  # fmt: skip
         began = time.perf_counter()
         read, code = _streamed(args, joined) if args.stream else _written(args, joined)
         seconds = time.perf_counter() - began
-        rows = _rows(spark, args.output)
+        results = _results(spark, args.output, joined.schema)
+        rows = results.count()
+        late = results.filter(results[args.late].isNotNull()).count() if args.late else 0
     finally:
         spark.stop()
     what = f"{grouped(read)} rows gave " if args.stream else ""
-    print(
-        f"{what}{grouped(rows)} pairs in {args.output}, {seconds:.1f} s on Spark", file=sys.stderr
-    )
+    what += f"{grouped(rows - late)} pairs"
+    what += f" and {grouped(late)} late rows" if args.late else ""
+    print(f"{what} in {args.output}, {seconds:.1f} s on Spark", file=sys.stderr)
     return code
 
 
@@ -90,8 +98,8 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError("--types: Spark reads the types of columns itself")
     if _suffix(args.output) not in FORMATS:
         raise QueryError(f"{args.output!r}: the name must end in one of {', '.join(FORMATS)}")
-    if not args.stream and (args.follow or args.checkpoint):
-        raise QueryError("--follow and --checkpoint are for streams: add --stream")
+    if not args.stream and (args.follow or args.checkpoint or args.late):
+        raise QueryError("--follow, --checkpoint and --late are for streams: add --stream")
     if not args.stream and Path(args.output).exists():
         raise QueryError(f"{args.output} is there already: remove it, or write to another folder")
     if args.stream and not args.checkpoint:
@@ -147,8 +155,10 @@ def _streamed(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
     return counted.rows(), code
 
 
-def _rows(spark: "SparkSession", name: str) -> int:
-    return spark.read.format(FORMATS[_suffix(name)]).options(header="true").load(name).count()
+def _results(spark: "SparkSession", name: str, schema: "StructType") -> "DataFrame":
+    return (
+        spark.read.schema(schema).option("header", "true").format(FORMATS[_suffix(name)]).load(name)
+    )
 
 
 class _Counted:
