@@ -5,11 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from eddyline.clock import LATEST
 from eddyline.errors import DataError
 from eddyline.query import Query
 from eddyline.query.types import raw_array
 
-__all__ = ["has_time", "times_of"]
+__all__ = ["has_time", "latest_time", "times_of"]
 
 
 def times_of(
@@ -27,7 +28,7 @@ def times_of(
     raw, valid = raw_array(batch[name])
     if not valid.all():
         raise DataError(f"{place(int(np.argmin(valid)))}, column {name!r}: the time is NULL")
-    scale = int(query.time_type(side).unit / (query.tick or 1))
+    scale = _scale(query, side)
     most = (2**63 - 1) // scale
     too_far = (raw > most) | (raw < -most) if scale > 1 or raw.dtype == np.uint64 else None
     if too_far is not None and too_far.any():
@@ -45,3 +46,18 @@ def has_time(query: Query, side: str, batch: pa.RecordBatch) -> np.ndarray:
     if not query.time:
         return np.ones(batch.num_rows, bool)
     return raw_array(batch[query.time[side == "s"]])[1].copy()
+
+
+def latest_time(query: Query, side: str, batch: pa.RecordBatch) -> int | None:
+    """Return the latest timestamp, if any row has one. Where none needs one, time has no end."""
+    if not query.time:
+        return LATEST if batch.num_rows else None
+    raw, valid = raw_array(batch[query.time[side == "s"]])
+    if not valid.any():
+        return None
+    return min(int(raw[valid].max()) * _scale(query, side), LATEST)
+
+
+def _scale(query: Query, side: str) -> int:
+    """Return the ticks of the join's clock in one of a side's."""
+    return int(query.time_type(side).unit / (query.tick or 1))

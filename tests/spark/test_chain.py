@@ -58,3 +58,25 @@ def test_a_chunk_holds_rows_of_one_label():
     then.drop(Window("time", 5), 50)
     assert then.labels == {"b"}
     assert then.read()["x"].to_pylist() == (numbers + 100).tolist()
+
+
+def test_few_rows_are_let_go_of_soon_after_the_window():
+    """Some come much later than others of their time, and one is far ahead."""
+    rng, window = np.random.default_rng(1), Window("time", 1000)
+    state = State()
+    chain = Chain(state, SCHEMA, chunk_bytes=1 << 20, window=window)
+    for now in range(0, 10_000, 10):
+        times = now + np.arange(10)
+        times[:3] -= rng.integers(0, 300, 3)
+        if now == 500:
+            times[5] = 10**6
+        chain.add(rows(times), times)
+        chain.drop(window, now - 300)
+        kept = chain.read()["x"].to_numpy()
+        # A part of the window longer, and a batch, which is a chunk at the least.
+        ended = kept[kept < now - 300 - 1000 - 100 - 300 - 10]
+        assert len(ended) <= 9  # those that came with the one that is far ahead
+        # What the window and the stragglers fill, and those around the one that is far ahead.
+        assert len(state) <= (1000 + 300) // 100 + 4
+    assert 10**6 in kept
+    assert len(ended) == 9

@@ -95,7 +95,7 @@ def test_what_distinct_needs_is_said_when_the_query_is_built(spark, tmp_path, si
         stream_join(*sides, BAND, **asked)
 
 
-def test_results_that_have_waited_would_be_late_in_another_join(sides):
+def test_results_that_have_waited_would_be_late_in_another_join(spark, sides):
     first = stream_join(
         *sides, BAND, window="time:1s", time="t", select="r.x, result_time", distinct=True
     )
@@ -103,6 +103,9 @@ def test_results_that_have_waited_would_be_late_in_another_join(sides):
         stream_join(first, sides[1], BAND, window="time:1s", time=("result_time", "t"))
     with pytest.raises(AnalysisException, match="LATE_RESULTS.*stream r is a join with"):
         stream_join(first, sides[1], BAND, window="unbounded", time=("result_time", "t"))
+    beside = stream_join(first, S.frame(spark), BAND, select="r.x, r.result_time AS t")
+    with pytest.raises(AnalysisException, match="LATE_RESULTS.*stream r is a join with"):
+        stream_join(beside, sides[1], BAND, window="time:1s", time="t")
 
 
 def test_without_watermarks_what_came_first_counts(spark, tmp_path):

@@ -237,6 +237,33 @@ def test_a_table_that_is_too_large_to_be_sent(spark, folders):
 
 
 @pytest.mark.parametrize("side", ["r", "s"])
+def test_what_a_stream_and_a_table_give_has_the_watermark_of_the_stream(spark, folders, side):
+    """So it can be joined with a stream, and aggregated by time."""
+    r, s = both(spark, folders)
+    select = f"{side}.t, r.x, r.n AS rn, s.n AS sn"
+    sides = (r, S.frame(spark)) if side == "r" else (R.frame(spark), s)
+    first = stream_join(*sides, "r.x = s.x", select=select)
+    mine, third = (R, S) if side == "r" else (S, R)
+    again = stream_join(
+        first, s if side == "r" else r, "r.x = s.x", window="time:2s", time="t",
+        select="rn, sn, n, result_time",
+    )  # fmt: skip
+    counted = again.groupBy(F.window("result_time", "10 seconds")).count()
+    told = counted.select(F.unix_micros("window.start").alias("w"), "count")
+    once = brute(R, S, R.x[:, None] == S.x[None, :], (2**62, 2**62))
+    closed = min(R.t.max(), S.t.max()) - 5 * 10**6
+    expected: dict[int, int] = {}
+    for pair in once:
+        t, x = (one[pair[side == "s"]] for one in (mine.t, mine.x))
+        for late in np.maximum(t, third.t[(third.x == x) & (abs(third.t - t) <= 2 * 10**6)]):
+            begin = int(late) // 10**7 * 10**7
+            expected[begin] = expected.get(begin, 0) + 1
+    wanted = sorted(one for one in expected.items() if one[0] + 10**7 <= closed)
+    assert finished(told, folders / "out") == wanted
+    assert wanted
+
+
+@pytest.mark.parametrize("side", ["r", "s"])
 def test_results_can_be_joined_again(spark, folders, side):
     third = Rows.random(7, 150)
     third.write(folders / "u", 2)

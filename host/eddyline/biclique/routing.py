@@ -44,6 +44,7 @@ class Routing:
     columns: int = 0  # of a join-matrix
     ranges: bool = False  # whether subgroups are of stripes of a band, not of an equality
     draining: tuple["Routing", ...] = ()
+    cut: str = ""  # tells apart what subgroups are cut by
 
     @property
     def each(self) -> int:
@@ -65,7 +66,7 @@ class Routing:
     def label(self) -> str:
         """Tell this routing from others, without those before it."""
         kind = "matrix" if self.columns else "units"
-        return f"{kind} {self.units} {self.columns or self.subgroups}"
+        return f"{kind} {self.units} {self.columns or self.subgroups} {self.cut}".rstrip()
 
     def lines(self, side: str) -> int:
         """Return into how many parts a side is cut."""
@@ -162,7 +163,22 @@ def make_routing(
         )
     if units % subgroups:
         raise QueryError(f"{units} units cannot be cut into {subgroups} equal subgroups")
-    return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former)
+    cut = _cut(query) if subgroups > 1 else ""
+    return Routing(units, subgroups, ranges=ranges and subgroups > 1, draining=former, cut=cut)
+
+
+def _cut(query: Query) -> str:
+    """Return a digest of what subgroups are cut by: the equalities, or else the band."""
+    words = {side: query.lowering.side(side).words for side in ("r", "s")}
+    equal = equalities(query.plan.predicate)
+    used = [one for pair in equal for one in (words["r"][pair.r], words["s"][pair.s])]
+    bounds: tuple[object, ...] = ()
+    if not equal and (stripes := find_stripes(query)):
+        mine, other = words[stripes.side], words["s" if stripes.side == "r" else "r"]
+        used = [mine[stripes.value], other[stripes.low], other[stripes.high]]
+        bounds = (stripes.side, stripes.width)
+    told = [f"{one.term.side} {one}, {one.term.type.name}" for one in used]
+    return f"{zlib.crc32(repr((told, bounds)).encode()):08x}"
 
 
 def _pairs(draining: Iterable[Units]) -> Iterator[tuple[int, int | None]]:
@@ -187,8 +203,14 @@ def require_known(query: Query, routing: Routing, labels: Iterable[str]) -> None
     """
     known = {one.label for one in (routing, *routing.draining)}
     for label in sorted({*labels} - known):
-        kind, units, parts = label.split()
+        kind, units, parts, *cut = label.split()
         pair = (int(units), int(parts))
+        if cut and cut != [_cut(query)]:
+            raise QueryError(
+                "rows are stored that an earlier run from this checkpoint had spread by other "
+                f"equalities or another band than {query.on!r} has, and nothing would meet them: "
+                "give the predicate of that run, or begin with a new checkpoint"
+            )
         if kind == "matrix":
             way_out = f"give units={(pair[0] // pair[1], pair[1])} as that run had"
         elif routing.columns:

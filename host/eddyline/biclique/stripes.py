@@ -46,6 +46,11 @@ class Stripes:
     kind: str  # of floats; nothing for words that are whole numbers
     reach: float
 
+    @property
+    def width(self) -> float:
+        """Of a stripe."""
+        return self.reach * TIMES
+
     def touched(
         self, query: Query, side: str, rows: pa.RecordBatch
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,12 +78,12 @@ class Stripes:
             words = words.astype(np.uint64)
             if end:
                 words += np.minimum(np.uint64(self.reach), ~words)
-            return (words // np.uint64(self.reach * TIMES)).astype(np.int64)
+            return (words // np.uint64(self.width)).astype(np.int64)
         values = words_to_floats(words, self.kind).astype(np.float64)
         with np.errstate(over="ignore"):
             if end:
                 values = values * np.where(values < 0, 1 - SLACK, 1 + SLACK) + self.reach
-            stripes = np.floor(values / (self.reach * TIMES))
+            stripes = np.floor(values / self.width)
         return np.nan_to_num(stripes, nan=FURTHEST).clip(-FURTHEST, FURTHEST).astype(np.int64)
 
 

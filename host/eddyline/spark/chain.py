@@ -1,7 +1,7 @@
 """The rows that a unit stores, as chained chunks in Spark's state (BiStream, section 3.3).
 
-Rows enter the newest chunk of their side; a chunk that has grown large is archived, and one that no
-row can match any more is dropped whole.
+Rows enter the newest chunk of their side; a chunk that has grown large, or is some time old, is
+archived, and one that no row can match any more is dropped whole.
 """
 
 import json
@@ -18,6 +18,8 @@ from eddyline.plan import Window
 
 __all__ = ["Chain", "Chunk"]
 
+PARTS = 10  # of a window: chunks that a window is in, at the least
+
 
 @dataclass
 class Chunk:
@@ -29,19 +31,32 @@ class Chunk:
     low: int
     high: int
     label: str
+    begin: int
+    """The latest of the rows that it began with."""
 
 
 class Chain:
     """Chunks of one side. ``state`` is a MapState from a number to bytes.
 
-    Rows that are added have the ``label``, and none of another one in their chunks.
+    Rows that are added have the ``label``, and none of another one in their chunks. With a
+    ``window`` of time, those that come when time has gone on by a part of it begin a new chunk: so
+    the old one can be dropped soon, however few rows there are.
     """
 
-    def __init__(self, state: Any, schema: pa.Schema, *, chunk_bytes: int, label: str = ""):
+    def __init__(
+        self,
+        state: Any,
+        schema: pa.Schema,
+        *,
+        chunk_bytes: int,
+        label: str = "",
+        window: Window | None = None,
+    ):
         self._state = state
         self._label = label
         self._schema = schema
         self._most = chunk_bytes
+        self._span = window.size // PARTS if window and window.kind == "time" else None
         self._chunks: list[Chunk] = []
 
     def open(self, directory: str | None) -> None:
@@ -81,15 +96,15 @@ class Chain:
         payload = pack(rows)
         low, high = int(times.min()), int(times.max())
         last = self._chunks[-1] if self._chunks else None
-        if last and last.label == self._label and last.bytes + len(payload) <= self._most:
+        if last and self._is_open(last, high) and last.bytes + len(payload) <= self._most:
             payload = self._payload(last) + payload
-            low, high = min(low, last.low), max(high, last.high)
+            low, latest = min(low, last.low), max(high, last.high)
             count = last.rows + rows.num_rows
-            new = Chunk(last.number, count, len(payload), low, high, self._label)
+            new = Chunk(last.number, count, len(payload), low, latest, self._label, last.begin)
             self._chunks[-1] = new
         else:
             number = last.number + 1 if last else 0
-            new = Chunk(number, rows.num_rows, len(payload), low, high, self._label)
+            new = Chunk(number, rows.num_rows, len(payload), low, high, self._label, high)
             self._chunks.append(new)
         self._state.updateValue((new.number,), (payload,))
 
@@ -118,6 +133,14 @@ class Chain:
         for one in self._chunks:
             self._state.removeKey((one.number,))
         self._chunks = []
+
+    def _is_open(self, chunk: Chunk, high: int) -> bool:
+        """Say whether rows may be added to a chunk, the latest of which has this time.
+
+        Stragglers do not matter. A row far ahead keeps only those that came with it.
+        """
+        near = self._span is None or abs(high - chunk.begin) < self._span
+        return near and chunk.label == self._label
 
     def _expired(self, window: Window, watermark: int) -> Iterator[Chunk]:
         if window.kind == "time":

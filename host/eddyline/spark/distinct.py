@@ -25,7 +25,7 @@ from eddyline.spark.chain import Chain
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.request import Request
 from eddyline.spark.router import column
-from eddyline.spark.schemas import arrow_schema, conformed, mapped
+from eddyline.spark.schemas import arrow_schema, conformed, mapped, require_bytewise
 from eddyline.spark.timers import come_back
 
 __all__ = ["deduplicated", "select_with_time", "window_of"]
@@ -74,6 +74,7 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
     compared = [one.name for one in request.query.outputs if one.side != "time"]
     with in_sparks_style("DISTINCT"):
         require_comparable(schema, compared)
+    require_bytewise(results, compared)
     if (
         results.isStreaming
         and not request.timed
@@ -181,8 +182,12 @@ class Deduplicator(StatefulProcessor):
                 handle.getMapState(name, "number long", "payload binary"),
                 schema,
                 chunk_bytes=self._rule.request.chunk_bytes,
+                window=window,
             )
-            for name, schema in (("told", self._rule.told), ("waiting", self._rule.schema))
+            for name, schema, window in (
+                ("told", self._rule.told, self._rule.window),
+                ("waiting", self._rule.schema, None),
+            )
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:

@@ -11,10 +11,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eddyline.biclique.envelope import opened, pack
+from eddyline.biclique.register import Register
 from eddyline.biclique.routing import require_known
 from eddyline.biclique.unit import Sent
 from eddyline.clock import EARLIEST
 from eddyline.errors import DeviceError
+from eddyline.plan import Window
 from eddyline.rowstore import concatenated
 from eddyline.spark import cache
 from eddyline.spark.chain import Chain
@@ -41,12 +43,14 @@ class Joiner(StatefulProcessor):
         request = self._request
         self._handle = handle
         self._meta = handle.getValueState(
-            "unit", "mark string, r string, s string, r_waiting string, s_waiting string, late long"
+            "unit",
+            "mark string, r string, s string, r_waiting string, s_waiting string, late long, "
+            "routings string",
         )
         self._windows = {side: request.query.plan.window(side) for side in SIDES}
         self._schemas = {side: columns_sent(request, side) for side in SIDES}
-        self._stored = self._chains(handle, "stored")
-        self._waiting = self._chains(handle, "waiting")
+        self._stored = self._chains(handle, "stored", self._windows)
+        self._waiting = self._chains(handle, "waiting", {})
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         watermark = self._watermark(timerValues)
@@ -79,13 +83,16 @@ class Joiner(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _chains(self, handle: StatefulProcessorHandle, name: str) -> dict[str, Chain]:
+    def _chains(
+        self, handle: StatefulProcessorHandle, name: str, windows: dict[str, Window]
+    ) -> dict[str, Chain]:
         return {
             side: Chain(
                 handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
                 self._schemas[side],
                 chunk_bytes=self._request.chunk_bytes,
                 label=self._request.routing.label,
+                window=windows.get(side),
             )
             for side in SIDES
         }
@@ -98,9 +105,12 @@ class Joiner(StatefulProcessor):
         chains = [*self._stored.values(), *self._waiting.values()]
         for chain, directory in zip(chains, state[1:5] if state else [None] * 4, strict=True):
             chain.open(directory)
-        for side, chain in self._stored.items():
-            chain.drop(self._windows[side], watermark)
-            require_known(request.query, request.routing, chain.labels)
+        if not request.sequenced:
+            self._drop(watermark)
+        self._register = Register(state[6] if state else None)
+        self._register.forget(watermark)
+        labels = self._register.labels.union(*(one.labels for one in self._stored.values()))
+        require_known(request.query, request.routing, labels)
         return state[5] if state else 0
 
     def _arrived(
@@ -112,7 +122,10 @@ class Joiner(StatefulProcessor):
         }
         files: dict[str, list[str]] = {side: [] for side in SIDES}
         for row in rows:
-            if row.file is None:
+            if row.latest is not None:
+                label = self._request.routing.label
+                self._register.note(label, row.latest, self._windows[row.side])
+            elif row.file is None:
                 payloads[row.side, row.stores].append(bytes(row.payload))
             else:
                 files[row.side].append(row.file)
@@ -170,6 +183,9 @@ class Joiner(StatefulProcessor):
             sent = arrived[side]
             own = sent.rows if sent.stores is None else sent.rows.filter(pa.array(sent.stores))
             self._stored[side].add(own, self._times(side, own))
+        if request.sequenced:
+            # Only now: rows that have waited until the watermark had passed them met older ones.
+            self._drop(watermark)
         unit.forget(watermark)
         mark = uuid.uuid4().hex
         self._write(mark, late)
@@ -218,9 +234,14 @@ class Joiner(StatefulProcessor):
         unit.load(*(self._stored[side].read() for side in SIDES))
         return unit
 
+    def _drop(self, watermark: int) -> None:
+        for side, chain in self._stored.items():
+            chain.drop(self._windows[side], watermark)
+
     def _write(self, mark: str | None, late: int) -> None:
         chains = [*self._stored.values(), *self._waiting.values()]
-        self._meta.update((mark, *(chain.directory for chain in chains), late))
+        directories = (chain.directory for chain in chains)
+        self._meta.update((mark, *directories, late, self._register.text))
         self._set_timer()
 
     def _set_timer(self) -> None:

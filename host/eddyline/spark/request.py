@@ -15,13 +15,14 @@ from eddyline.errors import DeviceAbsent
 from eddyline.plan import Window
 from eddyline.query import Query
 from eddyline.query.parse import matching
+from eddyline.query.predicate import columns_of
 from eddyline.query.window import Duration
 from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
 from eddyline.spark.plans import waits
-from eddyline.spark.schemas import PASSED, arrow_schema, watermark_of
+from eddyline.spark.schemas import PASSED, arrow_schema, require_bytewise, watermark_of
 
 __all__ = ["Request", "make_request"]
 
@@ -47,6 +48,7 @@ class Request:
     distinct: Window | None = None  # in which no two results are equal
     watched: bool = False  # whether units tell how much they store
     static: bool = False  # whether one side is a table, and the other only passes
+    streams: bool = False  # whether both sides are streams
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -94,6 +96,8 @@ def make_request(
             order=order, select=select, any_case=not settings.cased(spark),
         )  # fmt: skip
         require_carried(query)
+    for side, frame in (("r", r), ("s", s)):
+        require_bytewise(frame, sorted(columns_of(query.predicate, side)), f"{side}.")
     if query.order.kind != "none":
         raise StreamJoinError(
             "ORDER",
@@ -127,6 +131,7 @@ def make_request(
         delay=_delay(query, r, s) if streaming else None,
         late=late,
         static=r.isStreaming != s.isStreaming,
+        streams=streaming,
     )
     _ask_device(request, request.device)
     _ask_device(request, request.failover)

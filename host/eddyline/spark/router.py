@@ -1,9 +1,11 @@
 """Rows to envelopes: which unit stores them, and which are shown them.
 
-An envelope holds rows, or the name of a file whose rows are meant.
+An envelope holds rows, or the name of a file whose rows are meant. Of streams, unit 0 is also told
+the ``latest`` time of all rows, whichever units these are for.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +23,11 @@ from eddyline.spark.filestreams import FILE, file_names, is_plain_stream, reader
 from eddyline.spark.request import Request
 from eddyline.spark.rowhash import hashable, row_hashes
 from eddyline.spark.schemas import column, conformed, mapped
+from eddyline.times import latest_time
 
-__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "readable", "routed", "routed_stream"]
+__all__ = ["ENVELOPE", "SPREAD", "columns_sent", "packer", "readable", "routed", "routed_stream"]
 
-ENVELOPE = f"unit int, side string, stores boolean, payload binary, {FILE} string"
+ENVELOPE = f"unit int, side string, stores boolean, payload binary, {FILE} string, latest long"
 ENVELOPE_ARROW = pa.schema(
     [
         ("unit", pa.int32()),
@@ -32,6 +35,7 @@ ENVELOPE_ARROW = pa.schema(
         ("stores", pa.bool_()),
         ("payload", pa.binary()),
         (FILE, pa.string()),
+        ("latest", pa.int64()),
     ]
 )
 SPREAD = "eddyline_spread"
@@ -64,14 +68,14 @@ def routed(
     needed = _needed(request, side)
     if groups is not None:
         read = groups.reader(needed.names)
-        return groups.numbers(frame.sparkSession).mapInArrow(_packer(request, side, read), ENVELOPE)
+        return groups.numbers(frame.sparkSession).mapInArrow(packer(request, side, read), ENVELOPE)
     sent = frame.select(*(column(name) for name in needed.names))
     if _hashed(request, side):
         hashed = [
             column(name) for name in needed.names if not _unhashable(frame.schema[name].dataType)
         ]
         sent = sent.withColumn(SPREAD, F.xxhash64(*hashed) if hashed else F.lit(0))
-    return mapped(sent, _packer(request, side), ENVELOPE)
+    return mapped(sent, packer(request, side), ENVELOPE)
 
 
 def routed_stream(frame: DataFrame, request: Request, side: str) -> DataFrame:
@@ -83,11 +87,12 @@ def routed_stream(frame: DataFrame, request: Request, side: str) -> DataFrame:
         return routed(frame, request, side)
     names = file_names(frame)
     if request.routing.units > 1 or request.routing.draining:
-        return names.mapInArrow(_packer(request, side, reader(needed)), ENVELOPE)
+        return names.mapInArrow(packer(request, side, reader(needed)), ENVELOPE)
     # The only unit reads what it stores, and nothing is packed.
     return names.select(
         F.lit(0).alias("unit"), F.lit(side).alias("side"), F.lit(True).alias("stores"),
         F.lit(None).cast("binary").alias("payload"), FILE,
+        F.lit(None).cast("long").alias("latest"),
     )  # fmt: skip
 
 
@@ -104,8 +109,12 @@ def _needed(request: Request, side: str) -> pa.Schema:
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def _packer(request: Request, side: str, read: Stage | None = None) -> Stage:
+def packer(request: Request, side: str, read: Stage | None = None) -> Stage:
+    # A single unit that stores all rows knows of all.
+    telling = request.streams and request.routing.units > 1
+
     def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        latest = None
         router = Router(request.query, side, request.routing, strays=bool(request.late))
         schema = columns_sent(request, side)
         for batch in _together(read(batches) if read else batches):
@@ -113,7 +122,12 @@ def _packer(request: Request, side: str, read: Stage | None = None) -> Stage:
             if request.routing.spreads:
                 made = SPREAD in batch.schema.names
                 spread = numbers(batch[SPREAD]) if made else row_hashes(batch)
-            yield from _envelopes(router, conformed(batch, schema), spread)
+            rows = conformed(batch, schema)
+            yield from _envelopes(router, rows, spread)
+            if telling and (last := latest_time(request.query, side, rows)) is not None:
+                latest = last if latest is None else max(last, latest)
+        if latest is not None:
+            yield _envelope(0, side, None, None, None, latest)
 
     return pack_rows
 
@@ -124,9 +138,13 @@ def _envelopes(
     for home, mine, units in router.ways(rows, spread):
         payload = pack(rows if len(mine) == rows.num_rows else rows.take(pa.array(mine)))
         for unit in units:  # one by one, since copies of a payload may be too much for a batch
-            row = (unit, router.side, router.routing.stores(home, unit), payload, None)
-            arrays = [pa.array([v], one.type) for v, one in zip(row, ENVELOPE_ARROW, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
+            stores = router.routing.stores(home, unit)
+            yield _envelope(unit, router.side, stores, payload, None, None)
+
+
+def _envelope(*row: Any) -> pa.RecordBatch:
+    arrays = [pa.array([value], one.type) for value, one in zip(row, ENVELOPE_ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENVELOPE_ARROW)
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

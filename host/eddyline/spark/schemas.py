@@ -1,12 +1,17 @@
 """Spark's schemas and Arrow's."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
+
+from eddyline.spark.errors import StreamJoinError
 
 __all__ = [
     "PASSED",
@@ -15,28 +20,77 @@ __all__ = [
     "column",
     "conformed",
     "mapped",
+    "require_bytewise",
     "spark_schema",
+    "timing_of",
     "watermark_of",
 ]
 
+BYTEWISE = "UTF8_BINARY"  # the collation of strings that are compared by their bytes
+TYPE = b"eddyline.sparkType"
 WATERMARK = "spark.watermarkDelayMs"
 PASSED = "eddyline.watermarkHasPassed"  # notes that rows come when the watermark is past them
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """Return the columns of a frame. Spark's timestamps are instants; results name them in UTC."""
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
-    # What Spark notes beside a column, such as its watermark, is nothing that is joined.
-    return pa.schema([pa.field(one.name, one.type, nullable=one.nullable) for one in schema])
+    """Return the columns of a frame. Spark's timestamps are instants; results name them in UTC.
+
+    Beside a column is noted its type, if Arrow's does not tell all of it, as of collations.
+
+    Raises
+    ------
+    StreamJoinError
+        If Arrow has no type for a column.
+    """
+    fields = []
+    for one in frame.schema:
+        try:
+            [found] = to_arrow_schema(StructType([one]), timezone="UTC")
+        except PySparkTypeError:
+            raise StreamJoinError(
+                "TYPE",
+                f"column {one.name!r} is {one.dataType.simpleString()}, which Arrow cannot carry "
+                f"to Python workers: cast it, or leave it out with .drop({one.name!r})",
+            ) from None
+        # What Spark notes beside a column, such as its watermark, is nothing that is joined.
+        field = pa.field(one.name, found.type, nullable=one.nullable)
+        if spark_schema(pa.schema([field]))[0].dataType != one.dataType:
+            whole = StructType([StructField(one.name, one.dataType)]).json()
+            field = field.with_metadata({TYPE: whole})
+        fields.append(field)
+    return pa.schema(fields)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    return from_arrow_schema(schema)
+    made = from_arrow_schema(schema)
+    for one, field in zip(made, schema, strict=True):
+        if field.metadata and TYPE in field.metadata:
+            one.dataType = StructType.fromJson(json.loads(field.metadata[TYPE]))[0].dataType
+    return made
 
 
 def watermark_of(frame: DataFrame, column: str) -> int | None:
     """Return the delay of a column's watermark in milliseconds, or None if it has none."""
     return frame.schema[column].metadata.get(WATERMARK)
+
+
+def timing_of(frame: DataFrame, column: str) -> dict[str, Any]:
+    """Return what Spark and we have noted of the watermark of a column."""
+    noted = frame.schema[column].metadata
+    return {key: noted[key] for key in (WATERMARK, PASSED) if key in noted}
+
+
+def require_bytewise(frame: DataFrame, columns: Iterable[str], prefix: str = "") -> None:
+    """Refuse columns of strings that Spark does not compare by their bytes, as we do."""
+    for name in columns:
+        type_ = frame.schema[name].dataType
+        if isinstance(type_, StringType) and type_.collation != BYTEWISE:
+            raise StreamJoinError(
+                "COLLATION",
+                f"column {prefix}{name} has the collation {type_.collation}, and strings are "
+                f"compared by bytes here: select it as collate({name}, '{BYTEWISE}') before, or as "
+                f"collate(lower({name}), '{BYTEWISE}') to leave case out",
+            )
 
 
 def column(name: str) -> "F.Column":

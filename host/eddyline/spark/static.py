@@ -18,7 +18,14 @@ from eddyline.rowstore import empty
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.request import Request
-from eddyline.spark.schemas import arrow_schema, column, conformed, mapped, spark_schema
+from eddyline.spark.schemas import (
+    arrow_schema,
+    column,
+    conformed,
+    mapped,
+    spark_schema,
+    timing_of,
+)
 
 __all__ = ["joined_static", "require_timeless"]
 
@@ -72,6 +79,9 @@ def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     meets = _Meets(request, side, pack(rows[0] if rows else empty(held.schema)))
     needed = [column(name) for name in sent_columns(request.query, side)]
     schema = spark_schema(result_schema(request.query))
+    for output, one in zip(request.query.outputs, schema.fields, strict=True):
+        if output.side == side:  # rows pass at once, so a watermark is good behind the join, too
+            one.metadata = timing_of(stream, output.column)
     return mapped(stream.select(*needed), meets.function(), schema)
 
 

@@ -111,6 +111,46 @@ def test_rows_of_this_routing_and_of_those_that_drain_are_met():
     require_known(asked, make_routing(asked, 6, None, [3, (4, 2)]), stored)
 
 
+CUTS = [
+    "r.k = s.k",
+    "r.k + 1 = s.k",
+    "r.k = s.k AND r.name = s.name",
+    "r.name = s.name AND r.k = s.k",
+    "abs(r.k - s.k) <= 3",
+    "abs(r.k - s.k) <= 4",
+    "r.k BETWEEN s.k - 1 AND s.k + 5",
+    "abs(r.l - s.k) <= 3",
+]
+
+
+def test_rows_that_were_cut_by_another_predicate_are_refused():
+    """Numbers of units do not tell it."""
+    wide = pa.schema([*R, ("l", pa.int32())])
+    queries = [make_query(wide, wide, on, window="unbounded") for on in CUTS]
+    for stored in queries:
+        label = make_routing(stored, 4, 4).label
+        for now in queries:
+            for routing in (make_routing(now, 4, 4), make_routing(now, 2, 2, [(4, 4)])):
+                if now is stored:
+                    require_known(now, routing, [label])
+                else:
+                    with pytest.raises(QueryError, match="give the predicate of that run"):
+                        require_known(now, routing, [label])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "units"),
+    [
+        ("r.k = s.k AND r.name <> s.name", "r.k = s.k", (4,)),
+        ("abs(r.k - s.k) <= 3 AND r.name <> s.name", "abs(r.k - s.k) <= 3", (4, 2)),
+        ("r.k = s.k", "abs(r.k - s.k) <= 3", (4, 1)),
+    ],
+)
+def test_what_rows_were_not_cut_by_may_change(before, now, units):
+    stored = make_routing(query(before), *units).label
+    require_known(query(now), make_routing(query(now), *units), [stored])
+
+
 @pytest.mark.parametrize("units", [0, True, "3", (1, 0)])
 def test_impossible_numbers(units):
     with pytest.raises(QueryError):
