@@ -1,4 +1,4 @@
-"""Executors with a device each, through Spark's resource scheduling, also when one is killed."""
+"""Executors with a device each, by Spark's resource scheduling, also when one is killed."""
 
 import json
 import os
@@ -9,13 +9,26 @@ from pathlib import Path
 import pytest
 
 from eddyline.spark.java import find_java
+from tests.host.test_serve import serving
 from tests.spark.streams import Rows, brute, seconds
+
+DEVICE = "sim:splitjoin?cores=2&window=128"
 
 
 @pytest.mark.slow
 def test_every_executor_has_a_device_of_its_own(tmp_path):
+    check(tmp_path, [f"{DEVICE}#{number}" for number in range(2)])
+
+
+@pytest.mark.slow
+def test_executors_share_the_device_of_one_process(tmp_path):
+    with serving(tmp_path / "socket", f"{DEVICE}#{tmp_path.name}") as (_, line):
+        assert line.startswith("serving")
+        check(tmp_path, [f"unix:{tmp_path}/socket#{number}" for number in range(2)])
+
+
+def check(tmp_path, devices):
     find_java()
-    devices = [f"sim:splitjoin?cores=2&window=128#{number}" for number in range(2)]
     environment = {**os.environ, "EDDYLINE_FPGAS": " ".join(devices)}
     told = subprocess.run(
         [sys.executable, "-m", "tests.spark.cluster_job", str(tmp_path)],

@@ -3,9 +3,10 @@
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from eddyline.spark import stream_join
-from eddyline.spark.plans import waits
+from eddyline.spark.plans import may_wait, waits
 from tests.spark.streams import Rows, stream
 
 NEAR = "l.x = r.x AND l.t >= r.t AND l.t <= r.t + INTERVAL 5 SECONDS"
@@ -63,3 +64,51 @@ def test_an_aggregation_whose_rows_would_all_be_late_is_refused(frame, window):
     minutes = minutes.select(F.window_time("window").alias("t"), "count")
     with pytest.raises(AnalysisException, match="LATE_RESULTS.*stream s is an aggregation"):
         stream_join(frame, minutes, "r.x = s.count", window=window, time="t")
+
+
+class Keeps(StatefulProcessor):
+    """May give its rows out at any time: who knows."""
+
+    def init(self, handle):
+        pass
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield from ()
+
+    def close(self):
+        pass
+
+
+GIVEN = ("t timestamp, x int", "append", "EventTime", None, "t")
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda groups: groups.transformWithState(Keeps(), *GIVEN), "transformWithState"),
+        (lambda groups: groups.transformWithStateInPandas(Keeps(), *GIVEN), "transformWithState"),
+        (
+            lambda groups: groups.applyInPandasWithState(
+                lambda key, rows, state: rows, "t timestamp, x int", "n int", "append", "NoTimeout"
+            ),
+            "applyInPandasWithState",
+        ),
+    ],
+)
+def test_a_stateful_operator_of_the_user_cannot_be_judged(frame, caplog, change, name):
+    kept = change(frame.groupBy("x"))
+    assert not waits(kept)
+    assert may_wait(kept.where("x > 3")) == name
+    if name == "transformWithState":  # the others lose the watermark
+        stream_join(frame, kept, "r.x = s.x", window="time:1s", time="t")
+        assert f"stream s comes from {name}: rows that it keeps until" in caplog.text
+
+
+def test_our_own_stateful_operators_are_known(frame, caplog):
+    query = {"window": "time:1s", "time": "t", "select": "r.x, result_time AS t"}
+    first = stream_join(frame, frame, "r.x = s.x", **query)
+    distinct = stream_join(frame, counted(frame), "r.x = s.x", select="r.t, r.x", distinct=True)
+    for one in (first, distinct):
+        stream_join(frame, one, "r.x = s.x", **query)
+        assert may_wait(one) is None
+    assert not caplog.records

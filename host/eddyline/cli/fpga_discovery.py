@@ -9,6 +9,8 @@ with the process that asked for it.
       --conf spark.worker.resource.fpga.discoveryScript=$(which eddyline-fpga-discovery) \\
       --conf spark.executor.resource.fpga.amount=1 --conf spark.task.resource.fpga.amount=1 \\
       --conf spark.eddyline.device=fpga …
+
+A device that 'eddyline serve' owns has as many addresses as may share it: unix:FILE#0 unix:FILE#1
 """
 
 import argparse

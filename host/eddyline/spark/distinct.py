@@ -23,6 +23,7 @@ from eddyline.query.types import raw_array
 from eddyline.query.window import WindowSpec, parse_window
 from eddyline.spark.chain import Chain
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
+from eddyline.spark.plans import OURS
 from eddyline.spark.request import Request
 from eddyline.spark.router import column
 from eddyline.spark.schemas import arrow_schema, conformed, mapped, require_bytewise
@@ -100,7 +101,7 @@ def deduplicated(results: DataFrame, request: Request) -> DataFrame:
         return buckets.applyInArrow(rule.chooser(), results.schema).drop(TIME)
     mode = "EventTime" if request.timed else "None"
     chosen = buckets.transformWithState(Deduplicator(rule), "payload binary", "append", mode)
-    return chosen.mapInArrow(rule.unpacker(), results.schema).drop(TIME)
+    return chosen.alias(OURS).mapInArrow(rule.unpacker(), results.schema).drop(TIME)
 
 
 class _Rule:

@@ -14,6 +14,7 @@ from eddyline.spark.distinct import deduplicated, select_with_time, window_of
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.joiner import JOINED, Joiner
 from eddyline.spark.late import late_results, marked, require_lateness, with_mark, without_late
+from eddyline.spark.plans import OURS
 from eddyline.spark.request import Request, make_request, with_lateness
 from eddyline.spark.router import routed_stream
 from eddyline.spark.scaling import WATCHED, Scaling, require_scalable, watched
@@ -150,7 +151,7 @@ def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | Non
     mode = "EventTime" if request.timed else "None"
     units_ = sent.groupBy("unit")
     told = f"{JOINED}, {WATCHED}" if scaling else JOINED
-    joined = units_.transformWithState(Joiner(request), told, "append", mode)
+    joined = units_.transformWithState(Joiner(request), told, "append", mode).alias(OURS)
     return unpacked(watched(joined, scaling) if scaling else joined, request)
 
 

@@ -4,7 +4,7 @@ import re
 
 from pyspark.sql import DataFrame
 
-__all__ = ["ATTRIBUTES", "HARMLESS", "explained", "waits"]
+__all__ = ["ATTRIBUTES", "HARMLESS", "OURS", "explained", "may_wait", "waits"]
 
 ANALYZED = "== Analyzed Logical Plan =="
 ATTRIBUTE = r"\w+#\d+L?(?:-T\d+ms)?"
@@ -12,6 +12,13 @@ ATTRIBUTES = rf"\[{ATTRIBUTE}(?:, {ATTRIBUTE})*\]"
 # What leaves rows as they are, by the line that Spark writes of it.
 HARMLESS = re.compile(rf"Project {ATTRIBUTES}|SubqueryAlias \w+|View \(`\w+`, {ATTRIBUTES}\)")
 
+OURS = "eddyline"  # alias of what a stateful operator of ours gives
+# What is written in Scala or Java, or in Python.
+STATEFUL = {
+    "TransformWithState": "transformWithState",
+    "FlatMapGroupsWithState": "mapGroupsWithState or flatMapGroupsWithState",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+}
 WAITING = ("Aggregate ", "Distinct", "Join LeftOuter", "Join RightOuter", "Join FullOuter")
 
 
@@ -30,6 +37,16 @@ def waits(frame: DataFrame) -> bool:
         line.startswith(WAITING) and all(map(_streams, _children(tree, place)))
         for place, (_, line) in enumerate(tree)
     )
+
+
+def may_wait(frame: DataFrame) -> str | None:
+    """Return what a user has written that may keep rows until the watermark has passed them."""
+    tree = _tree(frame)
+    for (_, above), (_, line) in zip([(0, ""), *tree], tree, strict=False):
+        for operator, name in STATEFUL.items():
+            if line.startswith(operator) and above != f"SubqueryAlias {OURS}":
+                return name
+    return None
 
 
 def _children(tree: list[tuple[int, str]], place: int) -> list[list[str]]:

@@ -21,7 +21,7 @@ from eddyline.results import require_carried
 from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
-from eddyline.spark.plans import waits
+from eddyline.spark.plans import may_wait, waits
 from eddyline.spark.schemas import PASSED, arrow_schema, require_bytewise, watermark_of
 
 __all__ = ["Request", "make_request"]
@@ -222,3 +222,10 @@ def _require_pending(query: Query, r: DataFrame, s: DataFrame) -> None:
                 "when the watermark has passed them, so they would be late here. Join first, or "
                 "write them to files and read those as a stream",
             )
+        if operator := may_wait(frame):
+            log.warning(
+                "stream %s comes from %s: rows that it keeps until the watermark has passed their "
+                "%r would be late here, and meet nothing. Let it give them out before, or give "
+                'late="late" to see whether there are any',
+                side, operator, column,
+            )  # fmt: skip
