@@ -16,6 +16,7 @@ from tests.spark.streams import band, brute, seconds, unlike_before
 def test_a_connect_client_has_the_same_joins(tmp_path):
     find_java()
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["SPARK_TESTING"] = "1"  # any free port, where the default may be taken
     told = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path)],
         capture_output=True, text=True, env=environment, cwd=Path(__file__).parents[2],
