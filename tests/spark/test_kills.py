@@ -14,18 +14,12 @@ import numpy as np
 import pytest
 
 from eddyline.spark.java import find_java
-from tests.spark.streams import (
-    Rows,
-    band,
-    brute,
-    seconds,
-    unlike_before,
-    written,
-)
+from tests.spark.streams import Rows, band, brute, seconds, unlike_before, written
 
 PATIENCE = 600  # seconds without a batch that is done
 # A worker is the process in which a task is at work; of the others, any may be.
 KINDS = {"workers": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
+GATEWARE = "sim:splitjoin?cores=2&window=512"
 
 
 def offspring(pid: int) -> dict[int, str]:
@@ -102,7 +96,7 @@ class Job:
     def serve(self) -> None:
         """Start the process that owns the device, if there is to be one and it has ended."""
         if self._served and (self._server is None or self._server.poll() is not None):
-            command = [sys.executable, "-m", "eddyline.cli.main", "serve", "reference", "--socket"]
+            command = [sys.executable, "-m", "eddyline.cli.main", "serve", GATEWARE, "--socket"]
             with (self._folder / "log").open("a") as log:
                 self._server = subprocess.Popen(
                     [*command, str(self._folder / "socket")], stdout=log, stderr=log

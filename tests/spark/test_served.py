@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from eddyline.biclique.unit import Sent
 from eddyline.device.lease import leased
 from eddyline.spark import leases, stream_join
@@ -97,14 +99,18 @@ def wait_for_a_task(spark):
         seen = seen + 1 if any(one and one.numActiveTasks for one in stages) else 0
 
 
-def test_another_device_takes_over_when_the_owner_is_killed(spark, tmp_path):
+@pytest.mark.parametrize(
+    "device",
+    ["reference", pytest.param("sim:splitjoin?cores=2&window=128", marks=pytest.mark.slow)],
+)
+def test_another_device_takes_over_when_the_owner_is_killed(spark, tmp_path, device):
     """It is stopped first, so that a task waits for it when it is killed."""
     metrics = tmp_path / "metrics"
     arrive(tmp_path, slice(30), number=0)
     spark.conf.set("spark.eddyline.failover", "cpu")
     spark.conf.set("spark.eddyline.metrics", str(metrics))
     try:
-        with serving(tmp_path / "socket") as (process, _):
+        with serving(tmp_path / "socket", device) as (process, _):
             joined = stream_join(
                 *(stream(spark, tmp_path / name) for name in "rs"), BAND,
                 device=f"unix:{tmp_path}/socket", **QUERY,
