@@ -186,6 +186,18 @@ def test_a_few_wide_bands_do_not_widen_every_lookup():
     assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
 
 
+def test_a_wide_band_among_narrow_ones_is_found_from_where_it_ends():
+    """How far tuples reach is known by part of the values, and a band may end in the next part."""
+    rng = np.random.default_rng(9)
+    r, s = table(rng, uniform, "xy"), table(rng, uniform, "ab")
+    s = with_bands(s, np.where(rng.random(COUNT) < 0.02, rng.uniform(0, 600, COUNT), 1))
+    query = query_of("r.x BETWEEN s.a AND s.top", r, s, "unbounded")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, _ = joined(query, r, s, batch=512, engine="grid", threads=1)
+    assert len(found) > 10_000
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bands_of_one_width_that_others_follow(threads):
     """Cells store one bound where all bands are of one width, until some are not."""

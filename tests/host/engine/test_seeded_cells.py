@@ -33,6 +33,13 @@ BUGS = {
         "arrival.hpp", "if (!late) oldest[1 - SIDE] = visit->start;",
         "if (!late) oldest[1 - SIDE] = visit->start + 50;",
     ),
+    "how far tuples reach is not noted where they end": (
+        "grid.hpp", "(covers > reach[at]) | (covers > reach[end])", "(covers > reach[at])"
+    ),
+    "the youngest tuples are lost in a move": (
+        "cells.hpp", "for (u32 i : by_age)",
+        "if (!by_age.empty()) by_age.pop_back();\n        for (u32 i : by_age)",
+    ),
 }  # fmt: skip
 
 # In a process of its own: what is broken may crash.
@@ -51,6 +58,7 @@ for threads in (1, 2):
     checks.test_bands_of_one_width_that_others_follow(threads)
     for window in checks.WINDOWS:
         checks.test_cells_by_hash_find_what_sorted_subwindows_find(0.01, window, threads)
+checks.test_a_wide_band_among_narrow_ones_is_found_from_where_it_ends()
 checks.test_cells_find_what_sorted_subwindows_find(checks.BANDS, checks.uniform, "rows")
 """
 

@@ -85,14 +85,22 @@ protected:
     }
     // Put tuples into new cells.
     void fill(const std::vector<Tuple>* all) {
-        for (int s : {0, 1})
-            for (const Tuple& one : all[s]) {
-                u64 sequence = oldest_[s] + u32(one.ref - u32(oldest_[s]));
-                Visit visit(home(one.bounds), s, true, 0, one.ref, one.bounds);
-                auto told = [&] { return sequence; };
-                if (s) cells_.template insert<1>(visit, u32(oldest_[1]), told);
-                else cells_.template insert<0>(visit, u32(oldest_[0]), told);
+        for (int s : {0, 1}) {
+            Visit ahead[AHEAD];
+            for (size_t i = 0, n = all[s].size(); i < n + AHEAD; i++) {
+                Visit& visit = ahead[i % AHEAD];
+                if (i >= AHEAD && i - AHEAD < n) {
+                    u64 sequence = oldest_[s] + u32(visit.who - u32(oldest_[s]));
+                    auto told = [&] { return sequence; };
+                    if (s) cells_.template insert<1>(visit, u32(oldest_[1]), told);
+                    else cells_.template insert<0>(visit, u32(oldest_[0]), told);
+                }
+                if (i >= n) continue;
+                const Tuple& one = all[s][i];
+                visit = Visit(home(one.bounds), s, true, 0, one.ref, one.bounds);
+                cells_.prefetch(visit);
             }
+        }
     }
     // Tuples that a window is going to have. A number of them that is near is taken at once: moving
     // half a window costs more than room that may stay empty.

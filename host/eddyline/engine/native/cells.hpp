@@ -314,10 +314,18 @@ public:
             for (u64 number = behind.begin; number < behind.end; number++)
                 add(behind.lines[behind.place(number)]);
         }
-        Items<u32> ages;
-        for (u32 i = 0; i < some.size(); i++) ages.push(some[i].ref - u32(oldest), 0, i);
-        Sorter<u32>().sort(ages);
-        for (u32 i : ages.ref) sorted.push_back(some[i]);
+        // Numbers of what is young are close together: each finds its place by its age.
+        constexpr u32 NONE = u32(-1);
+        std::vector<u32> by_age;
+        for (u32 i = 0; i < some.size(); i++) {
+            u32 age = some[i].ref - u32(oldest);
+            if (int32_t(age) < 0) continue;
+            if (age >= by_age.size()) by_age.resize(age + 1 + by_age.size(), NONE);
+            by_age[age] = i;
+        }
+        sorted.reserve(some.size());
+        for (u32 i : by_age)
+            if (i != NONE) sorted.push_back(some[i]);
         return sorted;
     }
 

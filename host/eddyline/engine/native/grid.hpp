@@ -161,8 +161,9 @@ private:
                     last = ranks_[d].of(high);
                     covers = last - rank;
                     wide |= covers > limit_[d];
+                    const u32* reach = reach_[s][d].data();
                     size_t at = segment(rank), end = segment(last);
-                    further |= (at != end) | (covers > reach_[s][d][at]);
+                    further |= (end - at > 1) | (covers > reach[at]) | (covers > reach[end]);
                 }
                 spots[i].low[d] = rank;
                 spots[i].high[d] = last;
