@@ -34,10 +34,10 @@ template <class K, int D> class InCells : public ByArrival {
 protected:
     using Box = Bounds<K, D>;
     using Tuple = typename Cells<K, D>::Tuple;
-    static constexpr size_t AHEAD = 16, SHARES = 4;  // visits, and parts of cells for a thread
+    static constexpr size_t AHEAD = 32, SHARES = 4;  // visits, and parts of cells for a thread
     static constexpr u64 GROWTH = 8;                 // of a window without a number of tuples
     using Visit = typename Cells<K, D>::Visit;
-    struct Visits {
+    struct alignas(128) Visits {  // threads write to neighbours
         Array<Visit> all;
         size_t n = 0;
         void room(size_t more) { if (n + more > all.size()) all.resize(2 * (n + more)); }
@@ -62,8 +62,10 @@ private:
 protected:
     // Read the bounds of a batch's tuples, and whether they are of use.
     virtual void read(int side, const u8* records, size_t n, const Layout& layout) = 0;
-    // Get ready for a batch; with it there may be more tuples than there is room for.
-    virtual void make_room(const Columns* columns, const u64* live) = 0;
+    // Whether cells do not suit any more what there is with a batch, so many tuples of each side.
+    virtual bool lacks_room(const u64* live) const = 0;
+    // Make them anew.
+    virtual void make_room(const Columns* columns, const u64* live, Pool& pool) = 0;
     // What has to be known of all tuples of a side before the first of the other looks for them.
     // Returns whether some are wide.
     virtual bool locate(int, size_t) { return false; }
@@ -83,23 +85,20 @@ protected:
                 if (path.dimensions[d].low[s] != path.dimensions[d].high[s]) all[s][d] = Cells<K, D>::UNEVEN;
         return all;
     }
-    // Put tuples into new cells.
-    void fill(const std::vector<Tuple>* all) {
-        for (int s : {0, 1}) {
-            Visit ahead[AHEAD];
-            for (size_t i = 0, n = all[s].size(); i < n + AHEAD; i++) {
-                Visit& visit = ahead[i % AHEAD];
-                if (i >= AHEAD && i - AHEAD < n) {
-                    u64 sequence = oldest_[s] + u32(visit.who - u32(oldest_[s]));
-                    auto told = [&] { return sequence; };
-                    if (s) cells_.template insert<1>(visit, u32(oldest_[1]), told);
-                    else cells_.template insert<0>(visit, u32(oldest_[0]), told);
-                }
-                if (i >= n) continue;
-                const Tuple& one = all[s][i];
-                visit = Visit(home(one.bounds), s, true, 0, one.ref, one.bounds);
-                cells_.prefetch(visit);
+    // Put a side's tuples into new cells.
+    void fill(int s, const std::vector<Tuple>& all) {
+        Visit ahead[AHEAD];
+        for (size_t i = 0, n = all.size(); i < n + AHEAD; i++) {
+            Visit& visit = ahead[i % AHEAD];
+            if (i >= AHEAD && i - AHEAD < n) {
+                u64 sequence = oldest_[s] + u32(visit.who - u32(oldest_[s]));
+                auto told = [&] { return sequence; };
+                if (s) cells_.template insert<1>(visit, u32(oldest_[1]), told);
+                else cells_.template insert<0>(visit, u32(oldest_[0]), told);
             }
+            if (i >= n) continue;
+            visit = Visit(home(all[i].bounds), s, true, 0, all[i].ref, all[i].bounds);
+            cells_.prefetch(visit);
         }
     }
     // Tuples that a window is going to have. A number of them that is near is taken at once: moving
@@ -120,22 +119,28 @@ public:
             oldest_[s] = columns[s].oldest();
             live[s] = columns[s].count - oldest_[s];
         }
-        pool.run(2, [&](size_t s) {
+        auto bounds = [&](size_t s) {
             boxes_[s].resize(batch.size(s));
             use_[s].resize(batch.size(s));
             read(s, batch.records[s].data(), batch.size(s), columns[s].layout);
             auto old = [&](const Tuple& one) { return int32_t(one.ref - u32(oldest_[s])) < 0; };
             std::erase_if(wide_[s], old);
-        }, many);
-        make_room(columns, live);
-        pool.run(2, [&](size_t s) {
+        };
+        auto place = [&](size_t s) {
             cells_.expire(s, oldest_[s]);
             if (columns[s].count - swept_[s] > u64(1) << 30) {
                 cells_.sweep(s, oldest_[s]);
                 swept_[s] = columns[s].count;
             }
             any_wide_[s] = locate(s, batch.size(s)) || !wide_[s].empty();
-        }, many);
+        };
+        if (lacks_room(live)) {
+            pool.run(2, bounds, many);
+            make_room(columns, live, pool);
+            pool.run(2, place, many);
+        } else {
+            pool.run(2, [&](size_t s) { bounds(s); place(s); }, many);
+        }
         visits_.resize(many ? pool.size() : 1);
         next_.resize(many ? cells_.parts() : 1);
         found.resize(next_.size() + 1);
@@ -168,7 +173,7 @@ public:
     virtual void count(u64, u64, u64) {}
 
     void clear() override {
-        cells_.reset(1, widths(), 0, 0);
+        cells_.clear(widths());
         for (int s : {0, 1}) {
             wide_[s].clear();
             swept_[s] = 0;
@@ -211,7 +216,8 @@ private:
     }
 
     // Visit the cells of a part; returns whether all have been visited.
-    bool visit(const Batch& batch, size_t part, size_t enough, u64& looked) {
+    bool visit(const Batch& batch, size_t part, size_t enough, u64& sum) {
+        u64 looked = 0;  // others count beside `sum`: not in the same line of memory
         Place& next = next_[part];
         const u32 first[2] = {u32(batch.first[0]), u32(batch.first[1])};
         u32 oldest[2] = {u32(oldest_[0]), u32(oldest_[1])};
@@ -237,6 +243,7 @@ private:
             next.at = visit - begin;
             if (visit < end) break;
         }
+        sum = looked;
         return next.list == visits_.size();
     }
 

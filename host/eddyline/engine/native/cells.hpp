@@ -2,6 +2,7 @@
 // is too old is written over, so nothing is ever deleted; a line that is full of young tuples passes
 // them on to another one, which follows it.
 #pragma once
+#include "pool.hpp"
 #include "vector.hpp"
 
 namespace eddyline {
@@ -65,6 +66,7 @@ private:
 };
 
 template <class K, int D> class Cells {
+    static constexpr size_t FEW = 1 << 14;  // tuples for which one thread is enough
     static constexpr size_t BYTES = 16 * D * sizeof(K), LINK = BYTES - 4;
     // Refs, then each bound of all of them, and last a link to the line that follows.
     struct alignas(64) Line { u8 bytes[BYTES]; };
@@ -133,20 +135,27 @@ public:
 
     // Threads may work on different parts of the cells at the same time.
     Cells(const Widths& widths, size_t parts) : followers_(2 * parts), parts_(parts) {
-        reset(1, widths, 0, 0);
+        clear(widths);
     }
 
+    void clear(const Widths& widths) {
+        Pool alone(1);
+        reset(1, widths, 0, 0, alone);
+    }
     // Forget all, and make room for so many tuples of either side, from these sequence numbers on.
-    void reset(size_t tuples, const Widths& widths, u64 r, u64 s) {
+    void reset(size_t tuples, const Widths& widths, u64 r, u64 s, Pool& pool) {
         shape(widths);
         size_t lanes = std::min(sides_[0].lanes, sides_[1].lanes);
-        cells_ = std::max<size_t>(16, 2 * tuples / lanes);  // half full, so that a line is seldom full
+        cells_ = std::max<size_t>(16, 3 * tuples / lanes);  // a third full: then few lines are full
         lines_.resize(2 * cells_);
-        u64 oldest[2] = {r, s};
-        for (size_t i = 0; i < lines_.size(); i++) {
-            std::fill_n(refs(lines_[i]), LANES, u32(oldest[i & 1] - 1));
-            link(lines_[i]) = 0;
-        }
+        u32 none[2] = {u32(r - 1), u32(s - 1)};
+        pool.run(pool.size(), [&](size_t part) {  // most of it is that memory is new
+            size_t from = cells_ * part / pool.size(), to = cells_ * (part + 1) / pool.size();
+            for (size_t i = 2 * from; i < 2 * to; i++) {
+                std::fill_n(refs(lines_[i]), LANES, none[i & 1]);
+                link(lines_[i]) = 0;
+            }
+        }, tuples >= FEW);
         scale_ = (u64(parts_) << 32) / cells_;
         for (Followers& some : followers_) {
             some.begin = some.end = 1;

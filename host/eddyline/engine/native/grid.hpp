@@ -250,22 +250,25 @@ private:
         return to;
     }
 
-    void make_room(const Columns* columns, const u64* live) override {
+    bool lacks_room(const u64* live) const override {
         u64 more = std::max(live[0], live[1]);
         u64 bearable = 256 * (live[0] + live[1]) + 1000 * FIRST;
-        if ((more >= FIRST && more > room_) || excess_ > bearable) learn(columns, live);
+        return (more >= FIRST && more > room_) || excess_ > bearable;
     }
 
     // Spread cells over what is there now.
-    void learn(const Columns* columns, const u64* live) {
+    void make_room(const Columns* columns, const u64* live, Pool& pool) override {
         std::vector<Tuple> all[2];
         std::vector<Box> some;
         u64 expected = 0;
         auto even = Base::widths();
-        for (int s : {0, 1}) {
-            size_t before = some.size();
+        bool many = live[0] + live[1] >= Base::SMALL;
+        pool.run(2, [&](size_t s) {
             all[s] = cells_.all(s, oldest_[s], std::move(wide_[s]));
             wide_[s].clear();
+        }, many);
+        for (int s : {0, 1}) {
+            size_t before = some.size();
             size_t n = all[s].size(), m = boxes_[s].size(), step = std::max<size_t>(1, (n + m) / SAMPLE);
             for (size_t i = 0; i < n; i += step) some.push_back(all[s][i].bounds);
             for (size_t i = 0; i < m; i += step)
@@ -293,10 +296,10 @@ private:
             share[d] = std::max(1.0, double(usual)) / (u32(1) << Ranks::BITS);
             for (int s : {0, 1}) reach_[s][d].assign(SEGMENTS, 0);
         }
-        cells_.reset(expected, even, oldest_[0], oldest_[1]);
+        cells_.reset(expected, even, oldest_[0], oldest_[1], pool);
         divide(some, expected, share);
         limit(covered, double(live[0] + live[1]) / std::max<size_t>(1, some.size()));
-        for (int s : {0, 1})
+        pool.run(2, [&](size_t s) {
             std::erase_if(all[s], [&](const Tuple& one) {
                 Spot spot = spot_of(one.bounds);
                 bool wide = is_wide(s, one.bounds, spot);
@@ -304,7 +307,8 @@ private:
                 else note(s, spot);
                 return wide;
             });
-        Base::fill(all);
+            Base::fill(s, all[s]);
+        }, many);
         excess_ = 0;
     }
 

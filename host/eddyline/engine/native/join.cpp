@@ -238,8 +238,10 @@ public:
         size_t n;
         if (by_arrival_) {
             n = group_.r.size();
-            std::copy(group_.r.begin(), group_.r.end(), r);
-            std::copy(group_.s.begin(), group_.s.end(), s);
+            pool_.run(2, [&](size_t side) {
+                const auto& some = side ? group_.s : group_.r;
+                std::copy(some.begin(), some.end(), side ? s : r);
+            }, n >= SLICE);
             if (most > n) n += take_steps(r + n, s + n);
         } else if (grouped_) {
             n = group_.r.size();
@@ -375,21 +377,47 @@ private:
 
     // Give a batch its sequence numbers.
     void enter() {
-        for (int side : {0, 1}) {
-            batch_.first[side] = columns_[side].count;
-            columns_[side].append(batch_.records[side].data(),
-                                  batch_.records[side].size() / columns_[side].layout.stride);
-            batch_.most_start[side] = 0;
-        }
-        for (int side : {0, 1}) {
-            size_t count = columns_[side].count - batch_.first[side];
+        pool_.run(2, [&](size_t side) {
+            Columns& own = columns_[side];
+            batch_.first[side] = own.count;
+            own.append(batch_.records[side].data(), batch_.records[side].size() / own.layout.stride);
+            size_t count = own.count - batch_.first[side];
             batch_.arrival[side].resize(count);
             batch_.start[side].resize(count);
             batch_.stop[side].resize(count);
-        }
+        }, batch_.sides.size() >= SLICE);
         size_t n = batch_.sides.size();
         arrivals_ += n;
         batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
+    }
+
+    // Note whom each arrival of a side sees.
+    void see(int side) {
+        const Columns& own = columns_[side];
+        Columns& others = columns_[1 - side];
+        std::vector<u32>& arrival = batch_.arrival[side];
+        size_t count = arrival.size();
+        for (size_t i = 0, mine = 0; mine < count; i++) {  // sides come in any order: better no branch
+            arrival[mine] = i;
+            mine += batch_.sides[i] == side;
+        }
+        i64 oldest = LATEST, newest = EARLIEST;
+        u64 most = 0;
+        const i64* times = own.timed ? own.times.data() + (batch_.first[side] - own.base) : nullptr;
+        for (size_t mine = 0; mine < count; mine++) {
+            u64 stop = batch_.first[1 - side] + arrival[mine] - mine;
+            i64 now = times ? times[mine] : 0;
+            u64 start = others.start(stop, now);
+            batch_.stop[side][mine] = stop;
+            batch_.start[side][mine] = start;
+            most = std::max(most, start);
+            oldest = std::min(oldest, now);
+            newest = std::max(newest, now);
+        }
+        batch_.most_start[side] = most;
+        if (!times || !count) return;
+        batch_.oldest[side] = oldest;
+        batch_.newest[side] = newest;
     }
 
     void prepare() {
@@ -415,27 +443,10 @@ private:
         batch_ = std::move(waiting_.front());
         waiting_.pop_front();
         enter();
-        size_t place[2] = {0, 0};
-        for (size_t i = 0; i < batch_.sides.size(); i++) {
-            int side = batch_.sides[i], other = 1 - side;
-            size_t mine = place[side]++;
-            u64 stop = batch_.first[other] + place[other];
-            batch_.arrival[side][mine] = i;
-            batch_.stop[side][mine] = stop;
-            if (!columns_[side].timed) {
-                batch_.start[side][mine] = batch_.most_start[side] = columns_[other].start(stop, 0);
-                continue;
-            }
-            i64 now = columns_[side].times[batch_.first[side] + mine - columns_[side].base];
-            u64 start = columns_[other].start(stop, now);
-            batch_.start[side][mine] = start;
-            batch_.most_start[side] = std::max(batch_.most_start[side], start);
-            batch_.now = now;
-            batch_.oldest[side] = std::min(batch_.oldest[side], now);
-            batch_.newest[side] = std::max(batch_.newest[side], now);
-        }
+        pool_.run(2, [&](size_t side) { see(side); }, batch_.sides.size() >= SLICE);
         batch_.reach = reach_;
         if (reach_.on) batch_.now = std::max(batch_.newest[0], batch_.newest[1]);
+        else if (columns_[0].timed) batch_.now = columns_[batch_.sides.back()].times.back();
         prepare();
         candidates_.clear();
         for (auto& lookup : lookups_) {

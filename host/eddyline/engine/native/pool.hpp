@@ -1,6 +1,7 @@
 // Threads that share out numbered tasks.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -15,13 +16,14 @@
 namespace eddyline {
 
 class Pool {
+    static constexpr int PATIENCE = 30;  // microseconds
     std::vector<std::thread> threads_;
     std::mutex mutex_;
     std::condition_variable wake_, done_;
     const std::function<void(size_t)>* task_ = nullptr;
     std::atomic<size_t> next_{0}, busy_{0}, round_{0};
     std::atomic<bool> stopping_{false};
-    size_t tasks_ = 0;
+    std::atomic<size_t> tasks_{0};
     std::exception_ptr failure_;
 
     void work() {
@@ -35,18 +37,21 @@ class Pool {
         }
     }
 
-    // Look for a while before going to sleep: a batch is many short tasks, one right behind the other.
+    // Look for a while before going to sleep: a batch is many short tasks with little in between, and
+    // to be woken up takes as long as some of them.
     template <class Ready> static void look(const Ready& ready) {
-        for (int i = 0; i < 2000 && !ready(); i++) {
+        using Clock = std::chrono::steady_clock;
+        for (auto until = Clock::now() + std::chrono::microseconds(PATIENCE); !ready() && Clock::now() < until;)
+            for (int i = 0; i < 16 && !ready(); i++) {
 #if defined(__x86_64__)
-            __builtin_ia32_pause();
+                __builtin_ia32_pause();
 #else
-            std::this_thread::yield();
+                std::this_thread::yield();
 #endif
-        }
+            }
     }
 
-    // What a thread does all its life.
+    // What a thread does all its life. One that wakes up when all tasks are taken is not waited for.
     void wait() {
         for (size_t seen = 0;;) {
             auto called = [&] { return stopping_ || round_ != seen; };
@@ -56,6 +61,8 @@ class Pool {
                 wake_.wait(lock, called);
                 if (stopping_) return;
                 seen = round_;
+                if (next_ >= tasks_) continue;
+                busy_++;
             }
             work();
             if (--busy_) continue;
@@ -99,14 +106,13 @@ public:
             task_ = &task;
             tasks_ = tasks;
             next_ = 0;
-            busy_ = threads_.size();
             round_++;
         }
         wake_.notify_all();
         work();
         auto done = [&] { return !busy_; };
         look(done);
-        std::unique_lock lock(mutex_);
+        std::unique_lock lock(mutex_);  // from here on, who comes finds that all tasks are taken
         done_.wait(lock, done);
         if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     }
