@@ -145,7 +145,7 @@ def precision(bench):
 
 @cocotb.test()
 @cocotb.parametrize(stall=("never", "random", "bursts"))
-async def order_is_coarser_while_the_input_waits_and_finer_when_it_does_not(dut, stall):
+async def order_is_coarser_while_results_keep_the_input_waiting_and_finer_when_not(dut, stall):
     run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0], stall=stall)
     run.traffic.order = ("OUTER", None)
     run.set({"adaptive": 1})
@@ -154,8 +154,8 @@ async def order_is_coarser_while_the_input_waits_and_finer_when_it_does_not(dut,
     bench = run.bench
     taken = bench.monitors["i"]
     for _ in range(2):
-        for _ in range((STEPS + 2) * PERIOD // 4):  # a tuple takes four cycles at least
-            arrive(run)
+        for _ in range((STEPS + 2) * PERIOD // 8):  # with its pairs, a tuple takes 12 cycles
+            arrive(run, values=2)
         run.send()
         await bench.until(lambda: taken.count == run.sent, limit=60 * run.sent, what="a pause")
         assert precision(bench) == STEPS, f"the precision is {precision(bench)} of {STEPS}"
@@ -180,6 +180,30 @@ async def order_is_coarser_while_the_input_waits_and_finer_when_it_does_not(dut,
     whole.check(groups.parts)
     run.cover("input waits", bench.get("waited"))
     assert set(groups.sizes) >= {1, MOST}, f"groups of {set(groups.sizes)} only"
+
+
+@cocotb.test()
+async def groups_stay_small_where_scans_are_the_limit(dut):
+    """Stars are in nobody's way there, so fewer of them would not help."""
+    run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0])
+    run.traffic.order = ("OUTER", None)
+    run.set({"adaptive": 1})
+    await run.start()
+    bench = run.bench
+    for _ in range((STEPS + 6) * PERIOD // 4):  # a tuple takes seven cycles
+        arrive(run, values=250)
+    run.send()
+    taken = bench.monitors["i"]
+    await bench.until(lambda: taken.count == run.sent, limit=60 * run.sent, what="a pause")
+    assert bench.get("waited") > STEPS * PERIOD // 2
+    reached = precision(bench)
+    assert reached == COARSEST_LOG + 1, f"the precision is {reached}, not that of single arrivals"
+    run.traffic.star(flush=True)
+    run.send()
+    await run.settled(1)
+    (parts,) = run.parts.values()
+    whole = Whole(parts, run.traffic)
+    whole.check(Groups(run.traffic, whole.stars).parts)
 
 
 @cocotb.test()

@@ -15,7 +15,9 @@ class AdaptivePrecision(wiring.Component):
     From the finest to the coarsest: inner order with a star after every 1, 2, 4 ... intervals,
     then outer order with a star after every 1, 2, 4 ... arrivals. Every ``period`` cycles the
     precision is a step coarser if the input waited for more than an eighth of them, and a step
-    finer if something was offered and nothing waited.
+    finer if something was offered and nothing waited. In outer order stars cost nothing where
+    scans are the limit, so there it is coarser only if results held up scans for more than a 64th
+    of the cycles; inner order makes the scans themselves longer.
 
     Queues hide for a while that a step does not sustain the input. So a step that had to be taken
     back is barred, and with it all finer ones: each needs twice as many periods without waits as
@@ -25,7 +27,7 @@ class AdaptivePrecision(wiring.Component):
     Parameters
     ----------
     period : int
-        Cycles between decisions; a power of two, at least 8.
+        Cycles between decisions; a power of two, at least 64.
     coarsest_log : int
         With this many intervals, as a power of two, an arrival has one star.
     most : int
@@ -37,6 +39,8 @@ class AdaptivePrecision(wiring.Component):
     -------
     offered, waits : ``In(1)``
         A message is offered in this cycle; it is not taken.
+    held : ``In(1)``
+        Results are in the way of a scan, or of the next arrival.
     inner : ``Out(1)``
         Inner order, or else outer.
     log : ``Out(LOG_BITS)``
@@ -54,6 +58,7 @@ class AdaptivePrecision(wiring.Component):
             {
                 "offered": In(1),
                 "waits": In(1),
+                "held": In(1),
                 "inner": Out(1, init=1),
                 "log": Out(LOG_BITS),
                 "interval": Out(range(most + 1), init=1),
@@ -63,16 +68,23 @@ class AdaptivePrecision(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        cycle, waited = Signal(range(self.period)), Signal(range(self.period + 1))
-        decides, much, none, busy = Signal(), Signal(), Signal(), Signal()
+        cycle = Signal(range(self.period))
+        waited, held_up = Signal(range(self.period + 1)), Signal(range(self.period + 1))
+        decides, much, none, busy, helps = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.sync += [cycle.eq(cycle + 1), decides.eq(cycle == self.period - 1)]
         with m.If(self.offered):
             m.d.sync += busy.eq(1)
         with m.If(self.waits):
             m.d.sync += waited.eq(waited + 1)
-        m.d.sync += [much.eq(waited > self.period // 8), none.eq(waited == 0)]
+        with m.If(self.held):
+            m.d.sync += held_up.eq(held_up + 1)
+        m.d.sync += [
+            much.eq(waited > self.period // 8),
+            none.eq(waited == 0),
+            helps.eq(self.inner | (held_up > self.period // 64)),
+        ]
         with m.If(decides):
-            m.d.sync += [busy.eq(self.offered), waited.eq(self.waits)]
+            m.d.sync += [busy.eq(self.offered), waited.eq(self.waits), held_up.eq(self.held)]
 
         # Steps are numbered from the finest on; those below `barred` had to be taken back.
         last = self.coarsest_log + self.most.bit_length()
@@ -94,7 +106,7 @@ class AdaptivePrecision(wiring.Component):
         ]
         coarser, calm, finer = Signal(), Signal(), Signal()
         m.d.sync += [
-            coarser.eq(decides & much & ~final),
+            coarser.eq(decides & much & helps & ~final),
             calm.eq(decides & none & busy),
             finer.eq(decides & none & busy & held & ~first),
         ]

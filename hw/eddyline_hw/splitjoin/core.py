@@ -64,6 +64,8 @@ class SplitCore(wiring.Component):
         Settings of the regions.
     keep : ``In(2)``
         No tuple of R, of S, may ever be overwritten.
+    held : ``Out(1)``
+        Rows with results wait, so no other row is looked at.
     overflow : ``Out(1)``
         A tuple was overwritten that had to stay, or a queue was overrun.
     comparisons, busy, peak : Out
@@ -129,6 +131,7 @@ class SplitCore(wiring.Component):
                 "young_from_r": In(range(cores)),
                 "young_from_s": In(range(cores)),
                 "keep": In(2),
+                "held": Out(1),
                 "overflow": Out(1),
                 "comparisons": Out(32),
                 "busy": Out(32),
@@ -147,7 +150,8 @@ class SplitCore(wiring.Component):
             queue.head.eq(self.packet),
             queue.body.eq(self.entry),
             self.room.eq(queue.room),
-            sequencer.hold.eq(~self.matcher.room),
+            self.held.eq(~self.matcher.room),
+            sequencer.hold.eq(self.held),
         ]
         wiring.connect(m, queue.o, sequencer.i)
         for number, (side, region) in enumerate(self.regions.items()):

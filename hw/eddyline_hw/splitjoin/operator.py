@@ -288,7 +288,12 @@ class SplitJoin(wiring.Component):
         m.d.sync += distributor.room.eq(tree.room & self._room_for_records)
         offered, waits = Signal(), Signal()
         m.d.sync += [offered.eq(self.i.valid), waits.eq(self.i.valid & ~self.i.ready)]
-        m.d.comb += [adaptive.offered.eq(offered), adaptive.waits.eq(waits)]
+        crowded = gather(m, [*(core.held for core in self.core), ~self._room_for_records])
+        m.d.comb += [
+            adaptive.offered.eq(offered),
+            adaptive.waits.eq(waits),
+            adaptive.held.eq(crowded),
+        ]
         tally(m, self.waited, waits)
 
     def _connect_cores(self, m):

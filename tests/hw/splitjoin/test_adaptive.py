@@ -15,13 +15,17 @@ def looked_at(ctx, dut):
 
 
 def steps(load):
-    """Return the precision after each period, in which so many cycles are offered and wait."""
+    """Return the precision after each period, in which so many cycles are offered and wait.
+
+    Results are in the way while something waits, unless a load says for how many cycles they are.
+    """
     dut = AdaptivePrecision(period=PERIOD, coarsest_log=2, most=8, patience=4)
     seen = []
 
     async def drive(ctx):
-        for offered, waits in load:
+        for offered, waits, *held in load:
             for cycle in range(PERIOD):
+                ctx.set(dut.held, cycle < (held[0] if held else waits))
                 ctx.set(dut.offered, cycle < offered)
                 ctx.set(dut.waits, cycle < waits)
                 await ctx.tick()
@@ -36,6 +40,13 @@ def steps(load):
 
 def test_it_is_coarser_under_load_up_to_a_limit():
     assert steps([BUSY] * 8) == [-2, -4, 1, 2, 4, 8, 8, 8]
+
+
+def test_groups_stay_small_where_results_are_in_nobodys_way():
+    scans = (*BUSY, 0)
+    assert steps([scans] * 6) == [-2, -4, 1, 1, 1, 1]
+    assert steps([BUSY] * 4 + [scans] * 3) == [-2, -4, 1, 2, 2, 2, 2]
+    assert steps([scans] * 4 + [(*BUSY, 1), scans, scans]) == [-2, -4, 1, 1, 2, 2, 2]
 
 
 def test_it_is_finer_when_nothing_waits():
@@ -96,6 +107,7 @@ def paced(patience, paces, *, hidden=10):
                 offered, waits = bool(owed), bool(owed) and queue == hidden
                 ctx.set(dut.offered, offered)
                 ctx.set(dut.waits, waits)
+                ctx.set(dut.held, bool(queue))
                 if offered and not waits:
                     queue, owed = queue + 1, owed - 1
                 if cycle >= PERIOD * periods // 2:

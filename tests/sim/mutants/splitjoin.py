@@ -246,6 +246,26 @@ MUTANTS = [
         r"the precision is \d+ of 9",
     ),
     Mutant(
+        "groups that grow though stars are in nobody's way",
+        Patch(
+            "eddyline_hw.splitjoin.adaptive",
+            "helps.eq(self.inner | (held_up > self.period // 64))",
+            "helps.eq(1)",
+        ),
+        lambda module: adaptive(AdaptivePrecision=module.AdaptivePrecision),
+        r"not that of single arrivals",
+    ),
+    Mutant(
+        "groups that do not grow though results are in the way",
+        Patch(
+            "eddyline_hw.splitjoin.adaptive",
+            "helps.eq(self.inner | (held_up > self.period // 64))",
+            "helps.eq(self.inner)",
+        ),
+        lambda module: adaptive(AdaptivePrecision=module.AdaptivePrecision),
+        r"the precision is 5 of 9",
+    ),
+    Mutant(
         "inner order that is never strict again",
         Patch(
             "eddyline_hw.splitjoin.adaptive",
