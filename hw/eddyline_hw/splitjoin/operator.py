@@ -226,24 +226,26 @@ class SplitJoin(wiring.Component):
             }
         return values
 
-    def rows(self, side, window, *, inner=False):
+    def rows(self, side, window, *, inner=False, strict=False):
         """Return the cycles that a tuple takes whose partners are in a ``window`` of ``side``.
 
-        In a window of time these are the most: rows without young tuples are left out.
+        With ``inner`` order it reads a row twice, and where that is ``strict``, so with a star for
+        every interval, it takes a cycle for each star. In a window of time these are the most: rows
+        without young tuples are left out.
         """
         slots = max(-(-window // self.cores), 1 + self.timed[side])
-        return -(-slots // self.core[0].regions[side].width) + inner
+        return slots + 1 if strict else -(-slots // self.core[0].regions[side].width) + inner
 
-    def latency(self, side, window, *, inner=False):
+    def latency(self, side, window, **order):
         """Return the cycles from a tuple without pairs at ``i`` to its final star at ``o``.
 
         In an idle operator, with order ``OUTER`` (every arrival) or ``INNER``; ``side`` and
-        ``window`` are those of the partners. With inner order this holds if ``every`` leaves the
-        arrival's final star as the only one.
+        ``window`` are those of the partners, and ``order`` as for :meth:`rows`. With inner order
+        this holds if ``every`` is 1, or leaves the arrival's final star as the only one.
         """
         queue = TicketQueue.latency
         entrance = RoomQueue.latency + 1 + self.tree.latency
-        core = queue + 1 + Region.latency + self.rows(side, window, inner=inner) - 1
+        core = queue + 1 + Region.latency + self.rows(side, window, **order) - 1
         comparators = self.core[0].matcher.latency
         results = queue + PunctuatedSerializer.flight - 1
         leaving = (2 if self.separate else Combiner.flight - 1) + Exit.latency

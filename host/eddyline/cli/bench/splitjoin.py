@@ -21,7 +21,12 @@ WHOLE = 1 << 10  # an inner interval so long that only the final star is left
 ALONE, SATURATED = 32, 1000  # tuples of which stages are measured
 PATTERNS = {"alternating": "rs", "bursty": "rrrrrrrssss", "one-sided": "r"}
 RATES = (0, 8, 16, 24, 28, 32, 36, 40, 48, 64, 128, 256)  # of VALUES pairs match
-ORDERS = {Precision.NONE: "none", Precision.OUTER: "outer:1", Precision.INNER: "inner"}
+ORDERS = {  # precision, and interval of stars
+    "none": (Precision.NONE, 1),
+    "outer:1": (Precision.OUTER, 1),
+    "inner": (Precision.INNER, WHOLE),
+    "inner:1": (Precision.INNER, 1),
+}
 GROUPS = (1, 4, 16, 64)  # arrivals that one star closes
 BUSY = 1000  # tuples during which the comparators are watched
 # Tuples between which the interval is measured; where results are the limit, cores that are ahead
@@ -116,8 +121,10 @@ def measure(sizes: Sizes, steps: Steps) -> dict[str, Any]:
             row["handshake_lockstep"], row["handshake_visiting"] = chain.completion()
     steps.begin(f"splitjoin, {WIDE}")
     with SplitRig(WIDE, steps) as rig:
-        results["matches"] += _matches(rig, Precision.NONE)
-        results["duty"] += duty(rig, ((FEW, Precision.OUTER), (WIDE.lanes, Precision.OUTER)))
+        results["matches"] += _matches(rig, "none")
+        results["duty"] += duty(
+            rig, ((FEW, "outer:1"), (WIDE.lanes, "outer:1"), (FEW, "inner"), (FEW, "inner:1"))
+        )
     return results
 
 
@@ -135,9 +142,9 @@ def formula(rig: SplitRig) -> list[Row]:
     """Compare the latency of tuples that are alone with the operator's formula."""
     rows = []
     for slots in sorted({FEW, rig.shape.slots}):
-        for mode, every in ((Precision.OUTER, 1), (Precision.INNER, WHOLE)):
-            inner = mode is Precision.INNER
-            rig.configure(slots, mode, every)
+        for name in ("outer:1", "inner", "inner:1"):
+            order = _order(name)
+            rig.configure(slots, *ORDERS[name])
             rig.fill()
             times = [_alone(rig, side) for side in "rsrrs"]
             rows.append(
@@ -147,12 +154,12 @@ def formula(rig: SplitRig) -> list[Row]:
                     "fan_in": rig.shape.fan_in,
                     "lanes": rig.shape.lanes,
                     "slots": slots,
-                    "order": "inner" if inner else "outer",
+                    "order": name,
                     "distribution": rig.operator.tree.latency,
-                    "rows": rig.operator.rows("s", rig.window, inner=inner),
+                    "rows": rig.operator.rows("s", rig.window, **order),
                     "stages": rig.operator.stages,
                     "gathering": rig.operator.merge["r"].latency,
-                    "promised": rig.operator.latency("s", rig.window, inner=inner),
+                    "promised": rig.operator.latency("s", rig.window, **order),
                     "measured": max(times),
                     "least": min(times),
                 }
@@ -160,12 +167,18 @@ def formula(rig: SplitRig) -> list[Row]:
     return rows
 
 
+def _order(name: str) -> dict[str, bool]:
+    """Return what the operator's formulas ask of an order."""
+    return {"inner": name.startswith("inner"), "strict": name == "inner:1"}
+
+
 def _alone(rig: SplitRig, side: str) -> int:
-    """Return the cycles from a tuple's entry to its star, with nothing else under way."""
+    """Return the cycles from a tuple's entry to its last star, with nothing else under way."""
     out, taken, given = rig.send(rig.stream.messages(side))
-    if len(out) != 1 or not rig.field(out, "final")[0]:
-        raise AssertionError(f"a tuple without pairs gave {len(out)} items")
-    return int(given[0] - taken[0])
+    final = np.flatnonzero(rig.field(out, "final"))
+    if final.tolist() != [len(out) - 1] or not rig.field(out, "star").all():
+        raise AssertionError(f"a tuple without pairs gave {len(out)} items, and stars {final}")
+    return int(given[-1] - taken[0])
 
 
 def _stages(rig: SplitRig, model: FastForward, load: str) -> Row:
@@ -261,10 +274,10 @@ def _throughput(rig: SplitRig, steps: Steps) -> dict[str, Any]:
     steps.begin("throughput against precision")
     results["precision"] = _precision(rig)
     steps.begin("throughput against match rate")
-    results["matches"] = _matches(rig, Precision.NONE) + _matches(rig, Precision.OUTER)
+    results["matches"] = _matches(rig, "none") + _matches(rig, "outer:1")
     steps.begin("comparators")
-    outer, inner = Precision.OUTER, Precision.INNER
-    results["duty"] = duty(rig, ((FEW, outer), (FEW, inner), (1, Precision.NONE), (1, outer)))
+    cases = ((FEW, "outer:1"), (FEW, "inner"), (1, "none"), (1, "outer:1"))
+    results["duty"] = duty(rig, cases)
     return results
 
 
@@ -293,18 +306,18 @@ def _precision(rig: SplitRig) -> list[Row]:
     return rows
 
 
-def _matches(rig: SplitRig, mode: Precision) -> list[Row]:
+def _matches(rig: SplitRig, order: str) -> list[Row]:
     """Return cycles per tuple against the share of pairs that match."""
     rows = []
     for matching in RATES:
-        rig.configure(FEW, mode)
+        rig.configure(FEW, *ORDERS[order])
         found = _interval(rig, matching, MATCHED)
         scan = rig.operator.rows("s", rig.window)
         rows.append(
             {
                 "cores": rig.shape.cores,
                 "lanes": rig.shape.lanes,
-                "order": ORDERS[mode],
+                "order": order,
                 "matching": matching / VALUES,
                 "match_rate": found.pairs / rig.window,
                 "cycles_per_tuple": found.cycles,
@@ -315,16 +328,15 @@ def _matches(rig: SplitRig, mode: Precision) -> list[Row]:
     return rows
 
 
-def duty(rig: SplitRig, cases: Iterable[tuple[int, Precision]]) -> list[Row]:
+def duty(rig: SplitRig, cases: Iterable[tuple[int, str]]) -> list[Row]:
     """Return how busy comparators are at saturation, on the core where they are least so.
 
-    ``cases`` are slots per core and precisions.
+    ``cases`` are slots per core and orders.
     """
     rows = []
-    for slots, mode in cases:
+    for slots, order in cases:
         for name, pattern in PATTERNS.items():
-            inner = mode is Precision.INNER
-            rig.configure(slots, mode, WHOLE if inner else 1)
+            rig.configure(slots, *ORDERS[order])
             rig.fill()
             sides = (pattern * BUSY)[:BUSY]
             rig.simulation.run(rig.stream.messages(sides), until_star=False)
@@ -335,8 +347,8 @@ def duty(rig: SplitRig, cases: Iterable[tuple[int, Precision]]) -> list[Row]:
                     "cores": rig.shape.cores,
                     "lanes": rig.shape.lanes,
                     "input": name,
-                    "order": ORDERS[mode],
-                    "scan": rig.operator.rows("s", rig.window, inner=inner),
+                    "order": order,
+                    "scan": rig.operator.rows("s", rig.window, **_order(order)),
                     "busy": busy,
                     "comparing": comparing,
                 }
