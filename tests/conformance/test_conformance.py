@@ -168,11 +168,13 @@ def check_unless_refused(device: str, case: Case) -> None:
 
 
 def _may_refuse(device: str, case: Case) -> bool:
-    """Say whether a refusal is no fault: the cpu device has its limits written down."""
-    kind, _, options = device.partition("?")
+    """Say whether a refusal is no fault: limits are written down here."""
+    kind, _, text = device.partition("?")
+    options = dict(part.split("=") for part in text.split("&"))
     if kind != "cpu":
-        return True
-    engine = dict(part.split("=") for part in options.split("&")).get("engine", "auto")
+        held = int(options["window"])
+        return any(one.kind == "rows" and one.count > held for one in case.windows)
+    engine = options.get("engine", "auto")
     if engine == "grid" and case.order.kind != "none":
         return True
     return any(PREDICATES[name] == case.on for name in REFUSES.get(engine, ()))
