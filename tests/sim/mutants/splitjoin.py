@@ -50,6 +50,16 @@ MUTANTS = [
         r"star \d+ is \('answer',\), not",
     ),
     Mutant(
+        "combiner that only interleaves both sides, as printed",
+        Patch(
+            "eddyline_hw.splitjoin.combiner",
+            "Cat(record.r, record.s)",
+            "Cat(~record.both, ~record.both & ~self.i[0].coming)",
+        ),
+        lambda module: split_join(Combiner=module.Combiner),
+        r"star \d+ is|came behind star \d+",
+    ),
+    Mutant(
         "core whose star comes with the first row",
         Patch(
             "eddyline_hw.splitjoin.core",
