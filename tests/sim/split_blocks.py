@@ -109,6 +109,7 @@ def _operator(bench, *, stalls=False, hung=(), module=operator, options=None, **
     parameters = {
         "plan": component.plan.to_json(),
         "cores": component.cores,
+        "lanes": component.core[0].lanes,
         "stalls": stalls,
         "hung": list(hung),
         "settings": [

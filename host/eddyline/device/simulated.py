@@ -337,9 +337,11 @@ class SimulatedDevice(ABC):
         """Add up what the cores have counted."""
         assert self._simulation
         self._unread_cycles = 0
+        # The setting passes two registers, and counters a multiplexer of a register for each bit.
+        registers = max(8, 2 + self.cores.bit_length())
         for core in range(self.cores):
             self._simulation.set("selected", core)
-            self._simulation.step(8)  # the setting and the counters pass registers
+            self._simulation.step(registers)
             for name in self.core_counters:
                 self._add_up(name, core)
             self._peak = max(self._peak, self._simulation.get("peak"))

@@ -284,6 +284,23 @@ def test_a_star_that_is_missing_is_an_error(device, monkeypatch):
         device.pull()
 
 
+def test_a_star_that_names_another_arrival_is_an_error(monkeypatch):
+    right = SplitJoinDevice._until_answered
+
+    def with_stars_swapped(self, *arguments):
+        out = right(self, *arguments)
+        final = np.flatnonzero(sim_splitjoin.unpack(self._answers, out, "final"))
+        out[final[:2]] = out[final[1::-1]]
+        return out
+
+    with SplitJoinDevice(cores=CORES, window=8, comparators=2, precision="adaptive") as device:
+        device.configure(plan())
+        device.push(tuples(alternating(9)))
+        monkeypatch.setattr(SplitJoinDevice, "_until_answered", with_stars_swapped)
+        with pytest.raises(DeviceError, match="stars came for some groups of arrivals"):
+            device.pull()
+
+
 def test_an_answer_that_never_comes_is_not_waited_for(device, monkeypatch):
     monkeypatch.setattr(sim_splitjoin, "PATIENCE", 500)
     device.configure(plan())

@@ -96,6 +96,16 @@ def test_old_rows_are_not_read():
     assert max(outputs["busy"]) < 90 * 4  # of 32 rows
 
 
+@pytest.mark.parametrize("cores", [1, 4])
+def test_few_old_rows_are_read_by_tuples_right_behind_each_other(cores):
+    """The oldest is looked for in the background, so it may lag by a row or two."""
+    plan, messages, right = timed_arrivals(200, age=3)
+    dut = SplitJoin(plan, cores=cores, window_r=64 * cores, window_s=64 * cores)
+    (results,), _, outputs = play(dut, dut.settings(64 * cores, 64 * cores), [*messages, STAR])
+    assert sorted((one.r_id, one.s_id) for one in results) == sorted(right)
+    assert max(outputs["busy"]) < 200 * 3 + len(right) / cores  # of 64 rows for each
+
+
 @pytest.mark.parametrize(("age", "overflow"), [(2, 0), (50, 1)])
 @pytest.mark.parametrize("memory", ["lutram", "bram"])
 def test_a_tuple_that_is_overwritten_young_is_an_overflow(age, overflow, memory):
