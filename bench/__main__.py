@@ -11,6 +11,7 @@ BENCHMARKS = [
     "spark_plain",
     "spark_streams",
     "biclique",
+    "models",
     "gate",
     "encode",
     "simulator",
