@@ -91,6 +91,7 @@ class Joiner(StatefulProcessor):
                 handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
                 self._schemas[side],
                 chunk_bytes=self._request.chunk_bytes,
+                name=f"stream {side}",
                 label=self._request.routing.label,
                 window=windows.get(side),
             )
