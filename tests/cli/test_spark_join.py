@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -79,6 +80,33 @@ def test_folders_are_joined(folders, stream):
     assert any(re.fullmatch(WORKS[stream], line) for line in redrawn), shown
 
 
+def pairs_in(out: Path) -> list[tuple]:
+    """Return the pairs in the files that Spark has written, and holds to be written."""
+    rows = pq.read_table(out).to_pylist()
+    return sorted((row["r"], row["s"]) for row in rows)
+
+
+def streamed(folders: Path, *options: str) -> subprocess.CompletedProcess:
+    return run(
+        str(folders / "r"), str(folders / "s"), "--on", "abs(r.x - s.x) <= 2", "--time", "t",
+        "--window", "time:3s", "--select", "r.n AS r, s.n AS s", "--lateness", "60s",
+        "-o", str(folders / "out.parquet"), "--stream", "--checkpoint", str(folders / "state"),
+        *options,
+    )  # fmt: skip
+
+
+def test_a_batch_has_as_many_files_as_are_asked_for(folders):
+    told = streamed(folders, "--files-per-trigger", "1")
+    assert told.returncode == 0, told.stderr
+    logged = [
+        (folders / "state" / "sources" / side / batch).read_text().splitlines()[1:]
+        for side in "01"
+        for batch in "01"
+    ]
+    assert [len(files) for files in logged] == [1] * 4
+    assert pairs_in(folders / "out.parquet") == brute(R, S, band(R, S, 2), seconds(3, 3))
+
+
 def test_tables_of_text_are_joined(tmp_path):
     for name, rows in (("r", R), ("s", S)):
         lines = [f"{n},{x}" for n, x in zip(rows.n.tolist(), rows.x.tolist(), strict=True)]
@@ -100,6 +128,12 @@ def test_tables_of_text_are_joined(tmp_path):
     [
         (["-o", "x.parquet", "--on", "r.x < s.x", "--follow"], 2, "add --stream"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--late", "late"], 2, "add --stream"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--files-per-trigger", "1"], 2, "add --stream"),
+        (
+            ["-o", "x.parquet", "--on", "r.x < s.x", "--stream", "--files-per-trigger", "0"],
+            2,
+            "a micro-batch has one file at least",
+        ),
         (["-o", "x.txt", "--on", "r.x < s.x"], 2, "must end in one of"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--stream"], 2, "needs --checkpoint"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--r", "more"], 2, "into its folder"),

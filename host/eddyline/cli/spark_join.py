@@ -44,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", metavar="FOLDER", help="with --stream: where Spark keeps its state"
     )
     parser.add_argument(
+        "--files-per-trigger", type=int, metavar="N",
+        help="with --stream: files of R, and of S, in one micro-batch at most (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
         "--late", metavar="NAME",
         help="with --stream: keep rows that come too late among the results, with a column of this "
         "name that says r or s for them and nothing for pairs",
@@ -71,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("eddyline spark-join", master=args.master)
     notice.clear()
     try:
-        r, s = (_read(spark, name, stream=args.stream) for name in (args.r_file, args.s_file))
+        r, s = (_read(spark, name, args) for name in (args.r_file, args.s_file))
         joined = stream_join(
             r, s, args.on, **query_options(args), device=args.device, units=args.units,
             subgroups=args.subgroups, late=args.late,
@@ -98,19 +102,27 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError("--types: Spark reads the types of columns itself")
     if _suffix(args.output) not in FORMATS:
         raise QueryError(f"{args.output!r}: the name must end in one of {', '.join(FORMATS)}")
-    if not args.stream and (args.follow or args.checkpoint or args.late):
-        raise QueryError("--follow, --checkpoint and --late are for streams: add --stream")
+    streaming = {
+        "--follow": args.follow, "--checkpoint": args.checkpoint, "--late": args.late,
+        "--files-per-trigger": args.files_per_trigger,
+    }  # fmt: skip
+    if not args.stream and (given := [name for name, value in streaming.items() if value]):
+        raise QueryError(f"{given[0]} is for streams: add --stream")
+    if args.files_per_trigger is not None and args.files_per_trigger < 1:
+        raise QueryError(
+            f"--files-per-trigger {args.files_per_trigger}: a micro-batch has one file at least"
+        )
     if not args.stream and Path(args.output).exists():
         raise QueryError(f"{args.output} is there already: remove it, or write to another folder")
     if args.stream and not args.checkpoint:
         raise QueryError("a stream needs --checkpoint FOLDER, so that it can go on after a stop")
 
 
-def _read(spark: "SparkSession", name: str, *, stream: bool) -> "DataFrame":
+def _read(spark: "SparkSession", name: str, args: argparse.Namespace) -> "DataFrame":
     path = Path(name)
     if not path.exists():
         raise DataError(f"{name} does not exist")
-    if stream and not path.is_dir():
+    if args.stream and not path.is_dir():
         raise QueryError(f"{name} is a file: a stream is a folder that files drop into")
     suffix = _suffix(name)
     if suffix not in FORMATS and path.is_dir():
@@ -120,8 +132,10 @@ def _read(spark: "SparkSession", name: str, *, stream: bool) -> "DataFrame":
         raise DataError(f"{name} holds no {', '.join(FORMATS)} files")
     options = {"header": "true", "inferSchema": "true"} if suffix == ".csv" else {}
     table = spark.read.format(FORMATS[suffix]).options(**options).load(name)
-    if not stream:
+    if not args.stream:
         return table
+    if args.files_per_trigger:
+        options["maxFilesPerTrigger"] = str(args.files_per_trigger)
     reader = spark.readStream.format(FORMATS[suffix]).options(**options).schema(table.schema)
     return reader.load(name)
 
