@@ -60,12 +60,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--subgroups", type=int, metavar="N", help="groups of units, for equalities"
     )
     parser.add_argument(
+        "--draining", metavar="N[/M],…",
+        help="with --stream: units that earlier runs from the checkpoint had, as 4,8, or as 8/2 "
+        "where they had 8 units in 2 subgroups",
+    )  # fmt: skip
+    parser.add_argument(
+        "--distinct", nargs="?", const=True, metavar="WINDOW",
+        help="leave out results that equal one of so long before, time:1m or unbounded (default: "
+        "the longer window of the join)",
+    )  # fmt: skip
+    parser.add_argument(
         "--master", default="local[*]", help="Spark's master (default: %(default)s)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
+    draining = _draining(args.draining)
     try:
         from eddyline.spark import session, stream_join
     except ImportError as error:
@@ -78,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         r, s = (_read(spark, name, args) for name in (args.r_file, args.s_file))
         joined = stream_join(
             r, s, args.on, **query_options(args), device=args.device, units=args.units,
-            subgroups=args.subgroups, late=args.late,
+            subgroups=args.subgroups, draining=draining, late=args.late, distinct=args.distinct,
         )  # fmt: skip
         began = time.perf_counter()
         read, code = _streamed(args, joined) if args.stream else _written(args, joined)
@@ -104,7 +115,7 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError(f"{args.output!r}: the name must end in one of {', '.join(FORMATS)}")
     streaming = {
         "--follow": args.follow, "--checkpoint": args.checkpoint, "--late": args.late,
-        "--files-per-trigger": args.files_per_trigger,
+        "--files-per-trigger": args.files_per_trigger, "--draining": args.draining,
     }  # fmt: skip
     if not args.stream and (given := [name for name, value in streaming.items() if value]):
         raise QueryError(f"{given[0]} is for streams: add --stream")
@@ -116,6 +127,19 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError(f"{args.output} is there already: remove it, or write to another folder")
     if args.stream and not args.checkpoint:
         raise QueryError("a stream needs --checkpoint FOLDER, so that it can go on after a stop")
+
+
+def _draining(text: str | None) -> list[int | tuple[int, int]]:
+    """Return numbers of units, and pairs of units and subgroups."""
+    found: list[int | tuple[int, int]] = []
+    for part in text.split(",") if text else []:
+        units, cut, subgroups = part.strip().partition("/")
+        if not units.isdecimal() or (cut and not subgroups.isdecimal()):
+            raise QueryError(
+                f"--draining {text}: {part.strip()!r} is no number of units: write 4,8 or 8/2, say"
+            )
+        found.append((int(units), int(subgroups)) if cut else int(units))
+    return found
 
 
 def _read(spark: "SparkSession", name: str, args: argparse.Namespace) -> "DataFrame":
