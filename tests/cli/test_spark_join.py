@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from eddyline.cli.progress import grouped
+from eddyline.cli.spark_join import _Counted
 from tests.spark.streams import Rows, band, brute, seconds
 
 WORKS = {
@@ -74,7 +76,7 @@ def test_folders_are_joined(folders, stream):
     assert sorted((row["r"], row["s"]) for row in rows if row not in late) == expected
     assert late == ([{"r": 0, "s": None}, {"r": 1, "s": None}] if stream else [])
     *redrawn, last = shown.split("\r\033[K")
-    told = " and 2 late rows" if stream else ""
+    told = " and 2 late rows in all" if stream else ""
     assert f"{grouped(len(expected))} pairs{told} in {out}" in last
     assert "starting Spark" in redrawn
     assert any(re.fullmatch(WORKS[stream], line) for line in redrawn), shown
@@ -108,6 +110,27 @@ def test_a_batch_has_as_many_files_as_are_asked_for(folders):
     assert pairs_in(folders / "out.parquet") == brute(R, S, band(R, S, 2), seconds(3, 3))
 
 
+def test_rows_of_all_batches_are_counted():
+    """Spark tells of the last 100; off a terminal, nobody else looks before the end."""
+
+    class Query:
+        done = 0
+        lastProgress = None
+
+        @property
+        def recentProgress(self):
+            last = range(max(self.done - 100, 0), self.done)
+            return [SimpleNamespace(batchId=one, numInputRows=3) for one in last]
+
+        def awaitTermination(self, timeout=None):
+            self.done = min(self.done + (60 if timeout else 250), 250)
+            return self.done == 250
+
+    counted = _Counted(Query())
+    counted.wait()
+    assert counted.rows == 3 * 250
+
+
 def test_units_may_change_between_runs(tmp_path):
     for number, part in enumerate((slice(100), slice(100, None))):
         for name, rows in (("r", R), ("s", S)):
@@ -115,7 +138,9 @@ def test_units_may_change_between_runs(tmp_path):
         units = ["--units", "3", "--draining", "4,8/2"] if number else ["--units", "4"]
         told = streamed(tmp_path, *units, on="r.x = s.x")
         assert told.returncode == 0, told.stderr
+        assert "200 rows read now, " in told.stderr
     expected = brute(R, S, R.x[:, None] == S.x[None, :], seconds(3, 3))
+    assert f"{len(expected)} pairs in all in {tmp_path}/out.parquet" in told.stderr
     assert pairs_in(tmp_path / "out.parquet") == expected
 
 

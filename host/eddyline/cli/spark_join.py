@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".ndjson": "json", ".orc": "orc"}
+SECONDS = 1  # between looks at how far a query is
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,9 +100,10 @@ def run(args: argparse.Namespace) -> int:
         late = results.filter(results[args.late].isNotNull()).count() if args.late else 0
     finally:
         spark.stop()
-    what = f"{grouped(read)} rows gave " if args.stream else ""
-    what += f"{grouped(rows - late)} pairs"
+    what = f"{grouped(rows - late)} pairs"
     what += f" and {grouped(late)} late rows" if args.late else ""
+    if args.stream:  # the output has what earlier runs have found, too
+        what = f"{grouped(read)} rows read now, {what} in all"
     print(f"{what} in {args.output}, {seconds:.1f} s on Spark", file=sys.stderr)
     return code
 
@@ -186,11 +188,11 @@ def _streamed(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
     code = 0
     try:
         with Line(counted.line):
-            query.awaitTermination()
+            counted.wait()
     except KeyboardInterrupt:
         query.stop()
         code = 130
-    return counted.rows(), code
+    return counted.rows, code
 
 
 def _results(spark: "SparkSession", name: str, schema: "StructType") -> "DataFrame":
@@ -200,22 +202,31 @@ def _results(spark: "SparkSession", name: str, schema: "StructType") -> "DataFra
 
 
 class _Counted:
-    """Rows that a streaming query has read so far."""
+    """Rows that a streaming query has read so far, in this run."""
 
     def __init__(self, query: "StreamingQuery"):
         self._query = query
         self._batches: dict[int, int] = {}
+        self.rows = 0
 
-    def rows(self) -> int:
-        for one in self._query.recentProgress:
-            self._batches[one.batchId] = one.numInputRows
-        return sum(self._batches.values())
+    def wait(self) -> None:
+        """Wait for the end of the query, and look often: Spark knows of its last batches only."""
+        try:
+            while not self._query.awaitTermination(SECONDS):
+                self._look()
+        finally:
+            self._look()
 
     def line(self) -> str:
-        rows = self.rows()
         last = self._query.lastProgress
         speed = last.processedRowsPerSecond if last else 0.0
-        return f"batch {len(self._batches)}  {grouped(rows)} rows  {grouped(round(speed))} rows/s"
+        batches = len(self._batches)
+        return f"batch {batches}  {grouped(self.rows)} rows  {grouped(round(speed))} rows/s"
+
+    def _look(self) -> None:
+        for one in self._query.recentProgress:
+            self._batches[one.batchId] = one.numInputRows
+        self.rows = sum(self._batches.values())
 
 
 def _tasks(spark: "SparkSession") -> str:
