@@ -1,6 +1,7 @@
 """Units in a worker's memory are a cache of the state, and only that."""
 
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -47,6 +48,24 @@ def test_the_unit_that_was_not_used_for_longest_goes_first(empty):
         cache.give_back(("q", number), "m", unit, most=2)
     assert [unit.closed for unit in units] == [True, False, False]
     assert cache.take(("q", 0), "m") is None
+
+
+def test_units_of_a_query_that_was_stopped_go_after_a_while(empty, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    old, other, slow = FakeUnit(), FakeUnit(), FakeUnit()
+    cache.give_back(("stopped", 0), "m", old, most=9)
+    cache.give_back(("running", 1), "m", slow, most=9)
+    now[0] = cache.IDLE
+    cache.give_back(("running", 0), "m", other, most=9)
+    assert not old.closed
+    now[0] += 1
+    cache.give_back(("running", 2), "m", FakeUnit(), most=9)
+    assert old.closed
+    assert cache.counts["stopped"] == {"evicted": 1}
+    # One whose batches are far apart keeps its units.
+    assert cache.take(("running", 1), "m") is slow
+    assert not slow.closed
 
 
 @pytest.fixture
