@@ -19,7 +19,7 @@ from eddyline.spark.leases import held
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent, readable, routed
 from eddyline.spark.rowhash import row_hashes
-from eddyline.spark.schemas import conformed, spark_schema
+from eddyline.spark.schemas import conformed, output_schema
 from eddyline.times import times_of
 
 __all__ = ["joined_batch"]
@@ -29,6 +29,7 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     """Join two tables on the units, each of which sees its rows in order of time."""
     frames = {"r": r, "s": s}
     schema = result_schema(request.query)
+    target = output_schema(request.query, schema, r, s)
     files = {side: readable(frame, request, side) for side, frame in frames.items()}
 
     def joined_on(name: str, sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
@@ -70,9 +71,9 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     if request.routing.units == 1 and all(files.values()):
         # What a single unit can read need not be sent to it.
         unit = r.sparkSession.range(1, numPartitions=1)
-        return unit.mapInArrow(join_files, spark_schema(schema))
+        return unit.mapInArrow(join_files, target)
     sent_r, sent_s = (routed(frame, request, side, files[side]) for side, frame in frames.items())
-    return sent_r.union(sent_s).groupBy("unit").applyInArrow(join_sent, spark_schema(schema))
+    return sent_r.union(sent_s).groupBy("unit").applyInArrow(join_sent, target)
 
 
 def _all_there(schema: pa.Schema, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
