@@ -22,6 +22,7 @@ __all__ = [
     "conformed",
     "mapped",
     "output_schema",
+    "quoted",
     "require_bytewise",
     "timing_of",
     "watermark_of",
@@ -114,7 +115,12 @@ def require_bytewise(frame: DataFrame, columns: Iterable[str], prefix: str = "")
 
 def column(name: str) -> "F.Column":
     """Return a column by its name, whatever characters that has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as it is written where dots mean something."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def mapped(
