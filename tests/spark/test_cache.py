@@ -68,6 +68,14 @@ def test_units_of_a_query_that_was_stopped_go_after_a_while(empty, monkeypatch):
     assert not slow.closed
 
 
+def test_processes_of_several_hosts_count_in_one_folder(empty, monkeypatch, tmp_path):
+    for host in ("one.example", "two.example"):
+        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+        cache.counts["q"]["new"] += 1
+        cache.report(str(tmp_path), "q")
+    assert counted(tmp_path) == {"new": 1 + 2}
+
+
 @pytest.fixture
 def metrics(spark, tmp_path):
     """Let worker processes count what becomes of units; settings end with the test."""

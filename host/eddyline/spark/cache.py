@@ -8,6 +8,7 @@ a task, or which worker, has written last.
 import atexit
 import json
 import os
+import socket
 import time
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
@@ -59,7 +60,8 @@ def give_back(key: Key, mark: str, unit: HeldUnit, *, most: int) -> None:
 
 def report(folder: str, query: str) -> None:
     """Write what this process has counted of a query so far to a file of its own."""
-    name = Path(folder) / f"{query}-{os.getpid()}.json"
+    # Hosts may share the folder.
+    name = Path(folder) / f"{query}-{socket.gethostname()}-{os.getpid()}.json"
     name.parent.mkdir(parents=True, exist_ok=True)
     hidden = name.with_suffix(".new")
     hidden.write_text(json.dumps(counts[query]))
