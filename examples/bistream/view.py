@@ -5,6 +5,8 @@ one view. So the view is up to date after each batch, over streams without an en
 """
 
 import operator
+import pickle
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -19,6 +21,7 @@ class View:
     """Aggregates by group: ``View(["n_name"], ("sum", "revenue"))``.
 
     ``rows`` is the view: group to aggregates. A batch that comes a second time is not merged again.
+    ``run`` keeps the view in the query's checkpoint, so that both go on from the same batch.
     """
 
     def __init__(self, keys: list[str], *aggregates: tuple[str, str]):
@@ -26,6 +29,7 @@ class View:
         self._keys = keys
         self._aggregates = aggregates
         self._last = -1
+        self._file: Path | None = None
 
     def merge(self, batch: DataFrame, number: int) -> None:
         """Take a micro-batch: for ``writeStream.foreachBatch``."""
@@ -41,9 +45,24 @@ class View:
                 new = [MERGED[name](old, one) for (name, _), old, one in known]
             self.rows[group] = new
         self._last = number
+        if self._file:
+            hidden = self._file.with_suffix(".new")
+            hidden.write_bytes(pickle.dumps((self._last, self.rows)))
+            hidden.replace(self._file)
 
     def run(self, results: DataFrame, checkpoint: str) -> list[tuple]:
-        """Merge all that is there of a stream; return the view as sorted rows."""
+        """Merge all that is there of a stream; return the view as sorted rows.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoint has batches, and no view of them: sums would begin at zero.
+        """
+        self._file = Path(checkpoint) / "view"
+        if self._file.exists():
+            self._last, self.rows = pickle.loads(self._file.read_bytes())
+        elif any(Path(checkpoint, "commits").glob("[0-9]*")):
+            raise ValueError(f"{checkpoint} has batches and no view of them: take another one")
         writer = results.writeStream.foreachBatch(self.merge).trigger(availableNow=True)
         writer.option("checkpointLocation", checkpoint).start().awaitTermination()
         return sorted((*group, *values) for group, values in self.rows.items())

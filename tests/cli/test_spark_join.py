@@ -5,12 +5,15 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from eddyline.cli.progress import grouped
+from eddyline.cli.spark_join import _Counted
 from tests.spark.streams import Rows, band, brute, seconds
 
 WORKS = {
@@ -20,7 +23,7 @@ WORKS = {
 pytestmark = pytest.mark.xdist_group("spark")
 R, S = Rows.random(1, 200), Rows.random(2, 200)
 
-
+STREAM = ["-o", "x.parquet", "--on", "r.x < s.x", "--stream", "--checkpoint", "state"]
 COMMAND = [sys.executable, "-m", "eddyline.cli.main", "spark-join"]
 
 
@@ -73,24 +76,89 @@ def test_folders_are_joined(folders, stream):
     assert sorted((row["r"], row["s"]) for row in rows if row not in late) == expected
     assert late == ([{"r": 0, "s": None}, {"r": 1, "s": None}] if stream else [])
     *redrawn, last = shown.split("\r\033[K")
-    told = " and 2 late rows" if stream else ""
+    told = " and 2 late rows in all" if stream else ""
     assert f"{grouped(len(expected))} pairs{told} in {out}" in last
     assert "starting Spark" in redrawn
     assert any(re.fullmatch(WORKS[stream], line) for line in redrawn), shown
 
 
+def pairs_in(out: Path) -> list[tuple]:
+    """Return the pairs in the files that Spark has written, and holds to be written."""
+    rows = pq.read_table(out).to_pylist()
+    return sorted((row["r"], row["s"]) for row in rows)
+
+
+def streamed(
+    folders: Path, *options: str, on: str = "abs(r.x - s.x) <= 2"
+) -> subprocess.CompletedProcess:
+    return run(
+        str(folders / "r"), str(folders / "s"), "--on", on, "--time", "t", "--window", "time:3s",
+        "--select", "r.n AS r, s.n AS s", "--lateness", "60s", "-o", str(folders / "out.parquet"),
+        "--stream", "--checkpoint", str(folders / "state"), *options,
+    )  # fmt: skip
+
+
+def test_a_batch_has_as_many_files_as_are_asked_for(folders):
+    told = streamed(folders, "--files-per-trigger", "1")
+    assert told.returncode == 0, told.stderr
+    logged = [
+        (folders / "state" / "sources" / side / batch).read_text().splitlines()[1:]
+        for side in "01"
+        for batch in "01"
+    ]
+    assert [len(files) for files in logged] == [1] * 4
+    assert pairs_in(folders / "out.parquet") == brute(R, S, band(R, S, 2), seconds(3, 3))
+
+
+def test_rows_of_all_batches_are_counted():
+    """Spark tells of the last 100; off a terminal, nobody else looks before the end."""
+
+    class Query:
+        done = 0
+        lastProgress = None
+
+        @property
+        def recentProgress(self):
+            last = range(max(self.done - 100, 0), self.done)
+            return [SimpleNamespace(batchId=one, numInputRows=3) for one in last]
+
+        def awaitTermination(self, timeout=None):
+            self.done = min(self.done + (60 if timeout else 250), 250)
+            return self.done == 250
+
+    counted = _Counted(Query())
+    counted.wait()
+    assert counted.rows == 3 * 250
+
+
+def test_units_may_change_between_runs(tmp_path):
+    for number, part in enumerate((slice(100), slice(100, None))):
+        for name, rows in (("r", R), ("s", S)):
+            rows.at(part).write(tmp_path / name, 1, first=number)
+        units = ["--units", "3", "--draining", "4,8/2"] if number else ["--units", "4"]
+        told = streamed(tmp_path, *units, on="r.x = s.x")
+        assert told.returncode == 0, told.stderr
+        assert "200 rows read now, " in told.stderr
+    expected = brute(R, S, R.x[:, None] == S.x[None, :], seconds(3, 3))
+    assert f"{len(expected)} pairs in all in {tmp_path}/out.parquet" in told.stderr
+    assert pairs_in(tmp_path / "out.parquet") == expected
+
+
 def test_tables_of_text_are_joined(tmp_path):
+    """Without results that equal another one: a row of R counts by its value only."""
     for name, rows in (("r", R), ("s", S)):
         lines = [f"{n},{x}" for n, x in zip(rows.n.tolist(), rows.x.tolist(), strict=True)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["n,x", *lines]))
     told = run(
         str(tmp_path / "r.csv"), str(tmp_path / "s.csv"), "--on", "r.x = s.x",
-        "--window", "unbounded", "--select", "r.n AS r, s.n AS s", "-o", str(tmp_path / "out.csv"),
+        "--window", "unbounded", "--select", "r.x AS r, s.n AS s", "-o", str(tmp_path / "out.csv"),
+        "--distinct",
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     files = (tmp_path / "out.csv").glob("*.csv")
     lines = [line for name in files for line in name.read_text().split() if line != "r,s"]
-    assert len(lines) == (R.x[:, None] == S.x[None, :]).sum()
+    expected = sorted((x, n) for x, n in zip(S.x.tolist(), S.n.tolist(), strict=True) if x in R.x)
+    assert sorted(tuple(map(int, line.split(","))) for line in lines) == expected
     assert "ERROR" not in told.stderr
     assert "\r" not in told.stderr
 
@@ -100,6 +168,9 @@ def test_tables_of_text_are_joined(tmp_path):
     [
         (["-o", "x.parquet", "--on", "r.x < s.x", "--follow"], 2, "add --stream"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--late", "late"], 2, "add --stream"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--files-per-trigger", "1"], 2, "add --stream"),
+        (["-o", "x.parquet", "--on", "r.x < s.x", "--draining", "4"], 2, "add --stream"),
+        ([*STREAM, "--draining", "4,8:2"], 2, "'8:2' is no number of units: write 4,8 or 8/2"),
         (["-o", "x.txt", "--on", "r.x < s.x"], 2, "must end in one of"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--stream"], 2, "needs --checkpoint"),
         (["-o", "x.parquet", "--on", "r.x < s.x", "--r", "more"], 2, "into its folder"),

@@ -1,6 +1,7 @@
 """A device in a process of its own: same pairs, limits on all that is said to it, one owner."""
 
 import os
+import resource
 import signal
 import socket
 import struct
@@ -59,6 +60,19 @@ def test_a_served_device_gives_what_it_gives_here(served):
     found = pairs(f"unix:{served}")
     assert found == pairs("reference")
     assert found
+
+
+def test_a_server_outlives_the_files_that_it_may_have_open(tmp_path):
+    with serving(tmp_path / "s") as (process, _):
+        most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        files = max(int(name) for name in os.listdir(f"/proc/{process.pid}/fd"))
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files + 2, most[1]))
+        connections = [connected(tmp_path / "s") for _ in range(8)]
+        assert "Too many open files" in process.stderr.readline()
+        for connection in connections:
+            connection.close()
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, most)
+        assert pairs(f"unix:{tmp_path}/s") == pairs("reference")
 
 
 def connected(path) -> socket.socket:

@@ -25,9 +25,9 @@ SCHEMA = pa.schema(
 )
 
 
-def query_of(on: str, window: Any) -> Query:
+def query_of(on: str, window: Any, select: str = "r.n AS r, s.n AS s") -> Query:
     window = tuple(window) if isinstance(window, tuple | list) else window
-    return make_query(SCHEMA, SCHEMA, on, window=window, time="t", select="r.n AS r, s.n AS s")
+    return make_query(SCHEMA, SCHEMA, on, window=window, time="t", select=select)
 
 
 def request_of(query: Query, units: Any = 1, **options: Any) -> Request:

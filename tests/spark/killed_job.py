@@ -15,12 +15,14 @@ from pyspark.sql import functions as F
 
 warnings.filterwarnings("ignore")
 
-from eddyline.spark import session, stream_join  # noqa: E402
+from eddyline.spark import join, session, stream_join  # noqa: E402
+from eddyline.spark.joiner import Joiner  # noqa: E402
 from tests.spark.conftest import QUIET  # noqa: E402
 from tests.spark.streams import stream  # noqa: E402
 
 BAND = "abs(r.x - s.x) <= 2"
 SLOW = 0.3  # seconds between the join of a batch and the end of its task
+STORING = 0.1  # seconds between the chunks that a unit stores and the rest of its state
 QUERIES: dict[str, dict[str, Any]] = {
     "band": {"on": BAND, "units": 1},
     "units": {"on": BAND, "units": 2},
@@ -33,6 +35,24 @@ QUERIES: dict[str, dict[str, Any]] = {
     },
     "rows": {"on": BAND, "window": "rows:20", "late": "late"},
 }  # fmt: skip
+
+
+class MarkedJoiner(Joiner):
+    """Says so in a file, named as its process, while a unit joins and stores."""
+
+    def __init__(self, folder: Path, request: Any):
+        super().__init__(request)
+        self._folder = folder
+
+    def _join(self, *args: Any) -> Iterator[Any]:
+        mark = self._folder / "joins" / str(os.getpid())
+        mark.touch()
+        yield from super()._join(*args)
+        mark.unlink(missing_ok=True)
+
+    def _write(self, *args: Any) -> None:
+        time.sleep(STORING)
+        super()._write(*args)
 
 
 def at_work(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
@@ -54,6 +74,7 @@ def at_work(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.Reco
 
 def main(folder: Path, master: str, device: str, query: str) -> None:
     spark = session("killed", master=master, config={**QUIET, "spark.task.maxFailures": "8"})
+    join.Joiner = partial(MarkedJoiner, folder)
     options = {"window": "time:9s", "select": "r.n AS r, s.n AS s", **QUERIES[query]}
     sides = (stream(spark, folder / name) for name in "rs")
     joined = stream_join(*sides, time="t", device=device, **options)

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 import eddyline
 from eddyline.errors import QueryError
 from eddyline.spark import stream_join
-from tests.spark.streams import Rows, band, brute, pairs, seconds
+from tests.spark.streams import Rows, band, brute, counted, pairs, seconds
 
 IDS = "r.n AS r, s.n AS s"
 R, S = Rows.random(1, 400, disorder=10**6), Rows.random(2, 300, disorder=10**6)
@@ -58,6 +58,24 @@ def test_a_gateware_simulator_may_be_the_device(spark):
         select=IDS, device="sim:splitjoin?cores=2&window=64",
     )  # fmt: skip
     assert pairs(joined) == brute(r, s, band(r, s, 2), seconds(5, 5))
+
+
+def test_another_device_takes_over_from_one_that_fails(spark, tmp_path):
+    """The device is too small for the windows, which it finds out when it has found pairs."""
+    tables, on = [R.frame(spark), S.frame(spark)], "abs(r.x - s.x) <= 2"
+    small = {"device": "sim:splitjoin?cores=2&window=16", "window": "time:9s", "time": "t"}
+    settings = {"failover": "cpu", "metrics": str(tmp_path)}
+    with pytest.raises(Exception, match="had to leave while its window still held it"):
+        stream_join(*tables, on, select=IDS, **small).collect()
+    for name, value in settings.items():
+        spark.conf.set(f"spark.eddyline.{name}", value)
+    try:
+        joined = stream_join(*tables, on, select=IDS, **small)
+    finally:
+        for name in settings:
+            spark.conf.unset(f"spark.eddyline.{name}")
+    assert pairs(joined) == brute(R, S, band(R, S, 2), seconds(9, 9))
+    assert counted(tmp_path)["failover"] == 1
 
 
 @pytest.mark.parametrize(

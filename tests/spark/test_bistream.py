@@ -75,6 +75,23 @@ def test_the_example_query_of_section_3_4(spark, tmp_path):
     assert len(found) == 5
 
 
+def test_a_view_goes_on_where_its_query_was(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+
+    def found() -> list[tuple]:
+        rows = spark.readStream.schema("k long, v long").parquet(str(tmp_path / "in"))
+        return View(["k"], ("sum", "v"), ("max", "v")).run(rows, str(tmp_path / "state"))
+
+    for number, expected in enumerate(([(0, 6, 4), (1, 4, 3)], [(0, 12, 4), (1, 8, 3)])):
+        table = pa.table({"k": [0, 1, 0, 1, 0], "v": range(5)})
+        pq.write_table(table, tmp_path / "in" / f"{number}.parquet")
+        assert found() == expected
+    assert found() == expected
+    (tmp_path / "state" / "view").unlink()
+    with pytest.raises(ValueError, match="has batches and no view of them"):
+        found()
+
+
 def test_a_batch_that_comes_again_is_merged_once(spark):
     view = View(["k"], ("sum", "v"), ("max", "v"))
     batch = spark.sql("SELECT id % 2 AS k, id AS v FROM range(5)")

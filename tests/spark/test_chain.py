@@ -2,7 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from eddyline.errors import DataError
 from eddyline.plan import Window
 from eddyline.spark.chain import Chain
 
@@ -80,3 +82,41 @@ def test_few_rows_are_let_go_of_soon_after_the_window():
         assert len(state) <= (1000 + 300) // 100 + 4
     assert 10**6 in kept
     assert len(ended) == 9
+
+
+def stored(**columns):
+    """Return a chain of rows of these columns, and how to open it with others."""
+    state, times = State(), np.arange(3)
+    arrays = [pa.array(times, one) for one in columns.values()]
+    some = pa.record_batch(arrays, names=list(columns))
+    first = Chain(state, some.schema, chunk_bytes=4096)
+    first.add(some, times)
+
+    def again(schema):
+        chain = Chain(state, schema, chunk_bytes=4096, name="stream r")
+        chain.open(first.directory)
+        return chain
+
+    return again
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"x": pa.int64()}, "with other columns than .* now: y is not there any more. Start"),
+        ({"x": pa.int64(), "y": pa.int32(), "z": pa.int8()}, "now: z is new. Start it with the"),
+        ({"x": pa.float64(), "y": pa.int32()}, "stream r .* now: x was int64 and is double. Start"),
+        ({"X": pa.int64(), "y": pa.int32()}, "now: X is new, x is not there any more. Start"),
+    ],
+)
+def test_rows_of_other_columns_are_refused(columns, says):
+    again = stored(x=pa.int64(), y=pa.int32())
+    with pytest.raises(DataError, match=says):
+        again(pa.schema(columns)).read()
+
+
+def test_columns_may_change_places_and_have_nulls():
+    again = stored(x=pa.int64(), y=pa.int32())
+    schema = pa.schema([pa.field("y", pa.int32()), pa.field("x", pa.int64(), nullable=False)])
+    assert again(schema).read().schema == schema
+    assert again(schema).read().to_pydict() == {"y": [0, 1, 2], "x": [0, 1, 2]}

@@ -40,3 +40,23 @@ def test_a_connect_client_has_the_same_joins(tmp_path):
     }
     assert len(in_time) < len(near)
     assert found == json.loads(json.dumps(expected))  # which knows no tuples
+
+
+def test_a_client_that_cannot_start_spark_has_the_same_calls():
+    """PySpark takes this setting for an installation that is a client only, without its core."""
+    code = """
+import warnings
+warnings.filterwarnings("ignore")
+from eddyline.spark import join_with, session, stream_join
+from eddyline.errors import MachineError
+try:
+    session()
+except MachineError as error:
+    print(error)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        env={**os.environ, "SPARK_SKIP_CONNECT_COMPAT_TESTS": "1"},
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr[-3000:]
+    assert told.stdout.startswith("this PySpark starts no Spark, it is a client of Spark Connect")

@@ -22,5 +22,10 @@ def test_spark_refuses_and_gateware_joins(tmp_path):
     r, s = (pq.read_table(tmp_path / "demo" / name) for name in ("trades", "quotes"))
     age = np.abs(np.subtract.outer(r["ts"].cast("int64").to_numpy(), s["ts"].cast("int64")))
     near = np.abs(np.subtract.outer(r["price"].to_numpy(), s["price"].to_numpy())) <= 2
-    pairs = np.count_nonzero(near & (age <= 10_000))
-    assert f"2 400 rows in 3 micro-batches gave {pairs:,} pairs".replace(",", " ") in told.stdout
+    places = zip(*np.nonzero(near & (age <= 10_000)), strict=True)
+    expected = sorted((r["id"][i].as_py(), s["id"][j].as_py()) for i, j in places)
+    joined = pq.read_table(tmp_path / "demo" / "joined")
+    found = zip(joined["r_id"].to_pylist(), joined["s_id"].to_pylist(), strict=True)
+    assert sorted(found) == expected
+    pairs = f"{len(expected):,}".replace(",", " ")
+    assert f"2 400 rows in 3 micro-batches gave {pairs} pairs" in told.stdout

@@ -67,6 +67,23 @@ def test_columns_may_be_chosen(spark, folder, change):
     assert is_plain(change(stream(spark, folder / "r", delay=None)))
 
 
+@pytest.mark.parametrize("fields", [None, "7"])
+def test_streams_of_many_columns_are_plain(spark, tmp_path, fields):
+    """Spark leaves most of them out of a plan, unless it is told not to; that is left as it was."""
+    name = "spark.sql.debug.maxToStringFields"
+    (tmp_path / "wide").mkdir()
+    wide = pa.table({f"c{number}": [1, 2] for number in range(200)})
+    pq.write_table(wide, tmp_path / "wide" / "0.parquet")
+    schema = ", ".join(f"{name} long" for name in wide.column_names)
+    if fields:
+        spark.conf.set(name, fields)
+    try:
+        assert is_plain(spark.readStream.schema(schema).parquet(str(tmp_path / "wide")))
+        assert spark.conf.get(name, None) == fields
+    finally:
+        spark.conf.unset(name)
+
+
 @pytest.mark.parametrize(
     "change",
     [

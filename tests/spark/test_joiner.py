@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eddyline.biclique.envelope import unpack
 from eddyline.biclique.routing import Router
-from eddyline.errors import QueryError
+from eddyline.errors import DataError, QueryError
 from eddyline.plan import Order
 from eddyline.reference import arrival_order, join
 from eddyline.spark.rowhash import row_hashes
@@ -125,3 +125,15 @@ def test_whatever_units_a_run_has_no_pair_is_lost(on, windows, many, runs):
             asked = request_of(query, units, draining={1, 2, 3, 4} - {units})
             found += checkpoint.batch(asked, r, s, watermark)
     assert sorted(found) == expected(query, many, PREDICATES[on])
+
+
+@pytest.mark.parametrize("window", ["time:20ms", "rows:3"])
+def test_another_selection_needs_another_checkpoint(window):
+    on, checkpoint = "r.x = s.x", Checkpoint()
+    checkpoint.batch(request_of(query_of(on, window)), [(1, 100, 1)], [(1, 100, 2)], 50)
+    some = request_of(query_of(on, window, "r.n AS r, s.t AS s"))
+    with pytest.raises(DataError, match="rows of stream s .* n is not there any more. Start it"):
+        checkpoint.copy().batch(some, [], [(2, 101, 1)], 60)
+    whole = request_of(query_of(on, window))
+    found = checkpoint.batch(whole, [], [(2, 101, 1)], 60)
+    assert found + checkpoint.batch(whole, [], [], 120) == [(1, 2)]

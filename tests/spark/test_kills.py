@@ -17,7 +17,8 @@ from eddyline.spark.java import find_java
 from tests.spark.streams import Rows, band, brute, seconds, unlike_before, written
 
 PATIENCE = 600  # seconds without a batch that is done
-# A worker is the process in which a task is at work; of the others, any may be.
+# A worker is the process behind a join in which a task is at work, a joiner the one that joins and
+# stores; of the others, any may be.
 KINDS = {"workers": "pyspark.daemon", "executor": "CoarseGrainedExecutor"}
 GATEWARE = "sim:splitjoin?cores=2&window=512"
 
@@ -49,9 +50,9 @@ class Job:
     def __init__(self, folder: Path, master: str, query: str, *, served: bool):
         find_java()
         self._folder = folder
-        self._work, self._again = folder / "work", folder / "again"
-        self._work.mkdir()
-        self._again.mkdir()
+        self._work, self._joins, self._again = (folder / one for one in ("work", "joins", "again"))
+        for one in (self._work, self._joins, self._again):
+            one.mkdir()
         device = f"unix:{folder}/socket" if served else "cpu"
         job = [str(folder), master, device, query]
         self._command = [sys.executable, "-m", "tests.spark.killed_job", *job]
@@ -72,6 +73,12 @@ class Job:
     def working(self) -> list[int]:
         """The processes whose tasks have joined rows and have not ended."""
         return [int(one.name) for one in self._work.iterdir()]
+
+    @property
+    def joining(self) -> list[int]:
+        """The processes in which a unit joins and stores."""
+        pids = [int(one.name) for one in self._joins.iterdir()]
+        return [pid for pid in pids if Path("/proc", str(pid)).exists()]
 
     @property
     def tasks_lost(self) -> int:
@@ -126,13 +133,16 @@ class Job:
             while not self.done and not sum(map(killed, self._some(kind))):
                 assert time.monotonic() < deadline, f"there is no {kind} to kill"
                 self.run()
+                time.sleep(0.005)
         self.kills[kind] += not self.done
-        self.kills["at work"] += bool(self.working)
-        for pid in self.working:  # what is killed leaves its mark behind
-            (self._work / str(pid)).unlink(missing_ok=True)
+        self.kills["at work"] += bool(self.working) or kind == "joiner"
+        for mark in [*self._work.iterdir(), *self._joins.iterdir()]:
+            mark.unlink(missing_ok=True)  # what is killed leaves it behind
 
     def _some(self, kind: str) -> list[int]:
         """Return what to kill, if it runs."""
+        if kind == "joiner":
+            return self.joining[:1]
         if kind == "worker" and self.working:
             return self.working[:1]
         below = offspring(self.run().pid)
@@ -236,7 +246,7 @@ def survived(
 
 def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
     # The only unit reads files itself.
-    kinds = ["worker", "driver", "worker", "workers", "worker"]
+    kinds = ["worker", "driver", "joiner", "workers", "joiner"]
     kills = survived(spark, tmp_path, kinds, "band", files=8)
     assert sum(kills[kind] for kind in set(kinds)) == len(kinds)
     assert kills["at work"] >= 3
@@ -247,7 +257,7 @@ def test_pairs_come_once_though_processes_are_killed(spark, tmp_path):
 @pytest.mark.parametrize("round_", range(5))
 def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
     query = ["ranges", "contrand", "theta", "distinct", "rows"][round_]
-    kinds = ["worker", "driver", "workers", "worker", "driver"] * 2
+    kinds = ["worker", "driver", "workers", "joiner", "driver"] * 2
     kinds = kinds[round_:] + kinds[:round_]
     kills = survived(spark, tmp_path, kinds, query, files=16, seed=round_)
     assert sum(kills[kind] for kind in set(kinds)) == len(kinds)
@@ -257,7 +267,7 @@ def test_pairs_come_once_over_many_kills(spark, tmp_path, round_):
 
 @pytest.mark.slow
 def test_pairs_come_once_though_executors_are_killed(spark, tmp_path):
-    kinds = ["executor", "worker", "executor"]
+    kinds = ["executor", "joiner", "executor"]
     master = "local-cluster[2,1,1024]"
     kills = survived(spark, tmp_path, kinds, "units", master=master, files=5)
     assert kills["executor"] >= 1
@@ -267,7 +277,7 @@ def test_pairs_come_once_though_executors_are_killed(spark, tmp_path):
 @pytest.mark.slow
 def test_pairs_come_once_though_the_device_is_killed(spark, tmp_path):
     """The process that owns the device dies, tasks fail until it is back, and nothing is lost."""
-    kinds = ["device", "worker", "device", "driver", "device"]
+    kinds = ["device", "joiner", "device", "driver", "device"]
     kills = survived(spark, tmp_path, kinds, "band", files=8)
     assert kills["device"] >= 2
     assert kills["at work"] >= 2

@@ -50,6 +50,20 @@ def test_a_time_column_in_another_case(spark, tmp_path):
     assert finished(streams, tmp_path / "out") == expected
 
 
+def test_a_time_column_whose_name_has_a_dot(spark, tmp_path):
+    r, s = Rows.random(1, 60), Rows.random(2, 60)
+    for name, rows in (("r", r), ("s", s)):
+        rows.write(tmp_path / name, 2)
+    sides = (
+        stream(spark, tmp_path / name, delay=None).withColumnRenamed("t", "e.t") for name in "rs"
+    )
+    joined = stream_join(
+        *sides, "abs(r.x - s.x) <= 2", window="time:3s", time="e.t", lateness="5s",
+        select="r.n AS r, s.n AS s",
+    )  # fmt: skip
+    assert finished(joined, tmp_path / "out") == brute(r, s, band(r, s, 2), seconds(3, 3))
+
+
 @pytest.mark.parametrize("on", ["r.`a b` = s.k", 'r."a b" = s.k', "r.`A B` = s.`k`"])
 def test_quoted_names(spark, on):
     r = spark.sql("SELECT 1 AS `a b`, 2 AS `c.d`, 4 AS `select`, 5 AS `ü`")

@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 from pyspark.errors import AnalysisException
 
-from eddyline.spark import join_with
+from eddyline.spark import join_with, stream_join
+from eddyline.spark.schemas import PASSED, WATERMARK
 from tests.spark.streams import Rows, finished, pairs, stream
 
 R_COLUMNS = [
@@ -92,6 +93,25 @@ def wide(n: int) -> tuple:
         lambda number: ([n, None], {"k": number}),
     ]
     return (n, *(ways[number % 4](number) for number in range(1, 300)))
+
+
+@pytest.mark.parametrize("kinds", ["tables", "streams", "stream and table"])
+@pytest.mark.parametrize("distinct", [False, "unbounded"])
+def test_what_is_noted_beside_columns_stays(spark, tmp_path, kinds, distinct):
+    """But for what Spark notes of watermarks: behind windows of rows that is another one."""
+    ROWS.write(tmp_path / "rows", 1)
+    table, rows = ROWS.frame(spark), stream(spark, tmp_path / "rows")
+    r = (table if kinds == "tables" else rows).withMetadata("n", {"unit": "px", "of": [1, 2]})
+    s = (rows if kinds == "streams" else table).withMetadata("x", {"comment": "a price"})
+    timed = {} if kinds == "stream and table" else {"window": "time:1s", "time": "t"}
+    joined = stream_join(
+        r, s, "r.n = s.n", select="r.t, r.n AS id, s.x, s.name", distinct=distinct, **timed
+    )
+    notes = {one.name: one.metadata for one in joined.schema}
+    assert notes.pop("t").keys() <= {WATERMARK, PASSED}
+    assert notes == {"id": {"unit": "px", "of": [1, 2]}, "x": {"comment": "a price"}, "name": {}}
+    if kinds == "tables":
+        assert sorted(row.id for row in joined.collect()) == [0, 1, 2]
 
 
 NOT_COMPARED = "has the collation UTF8_LCASE, and strings are compared by bytes here"

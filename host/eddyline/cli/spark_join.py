@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".ndjson": "json", ".orc": "orc"}
+SECONDS = 1  # between looks at how far a query is
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", metavar="FOLDER", help="with --stream: where Spark keeps its state"
     )
     parser.add_argument(
+        "--files-per-trigger", type=int, metavar="N",
+        help="with --stream: files of R, and of S, in one micro-batch at most (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
         "--late", metavar="NAME",
         help="with --stream: keep rows that come too late among the results, with a column of this "
         "name that says r or s for them and nothing for pairs",
@@ -56,12 +61,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--subgroups", type=int, metavar="N", help="groups of units, for equalities"
     )
     parser.add_argument(
+        "--draining", metavar="N[/M],…",
+        help="with --stream: units that earlier runs from the checkpoint had, as 4,8, or as 8/2 "
+        "where they had 8 units in 2 subgroups",
+    )  # fmt: skip
+    parser.add_argument(
+        "--distinct", nargs="?", const=True, metavar="WINDOW",
+        help="leave out results that equal one of so long before, time:1m or unbounded (default: "
+        "the longer window of the join)",
+    )  # fmt: skip
+    parser.add_argument(
         "--master", default="local[*]", help="Spark's master (default: %(default)s)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
+    draining = _draining(args.draining)
     try:
         from eddyline.spark import session, stream_join
     except ImportError as error:
@@ -71,10 +87,10 @@ def run(args: argparse.Namespace) -> int:
     spark = session("eddyline spark-join", master=args.master)
     notice.clear()
     try:
-        r, s = (_read(spark, name, stream=args.stream) for name in (args.r_file, args.s_file))
+        r, s = (_read(spark, name, args) for name in (args.r_file, args.s_file))
         joined = stream_join(
             r, s, args.on, **query_options(args), device=args.device, units=args.units,
-            subgroups=args.subgroups, late=args.late,
+            subgroups=args.subgroups, draining=draining, late=args.late, distinct=args.distinct,
         )  # fmt: skip
         began = time.perf_counter()
         read, code = _streamed(args, joined) if args.stream else _written(args, joined)
@@ -84,9 +100,10 @@ def run(args: argparse.Namespace) -> int:
         late = results.filter(results[args.late].isNotNull()).count() if args.late else 0
     finally:
         spark.stop()
-    what = f"{grouped(read)} rows gave " if args.stream else ""
-    what += f"{grouped(rows - late)} pairs"
+    what = f"{grouped(rows - late)} pairs"
     what += f" and {grouped(late)} late rows" if args.late else ""
+    if args.stream:  # the output has what earlier runs have found, too
+        what = f"{grouped(read)} rows read now, {what} in all"
     print(f"{what} in {args.output}, {seconds:.1f} s on Spark", file=sys.stderr)
     return code
 
@@ -98,19 +115,40 @@ def _check(args: argparse.Namespace) -> None:
         raise QueryError("--types: Spark reads the types of columns itself")
     if _suffix(args.output) not in FORMATS:
         raise QueryError(f"{args.output!r}: the name must end in one of {', '.join(FORMATS)}")
-    if not args.stream and (args.follow or args.checkpoint or args.late):
-        raise QueryError("--follow, --checkpoint and --late are for streams: add --stream")
+    streaming = {
+        "--follow": args.follow, "--checkpoint": args.checkpoint, "--late": args.late,
+        "--files-per-trigger": args.files_per_trigger, "--draining": args.draining,
+    }  # fmt: skip
+    if not args.stream and (given := [name for name, value in streaming.items() if value]):
+        raise QueryError(f"{given[0]} is for streams: add --stream")
+    if args.files_per_trigger is not None and args.files_per_trigger < 1:
+        raise QueryError(
+            f"--files-per-trigger {args.files_per_trigger}: a micro-batch has one file at least"
+        )
     if not args.stream and Path(args.output).exists():
         raise QueryError(f"{args.output} is there already: remove it, or write to another folder")
     if args.stream and not args.checkpoint:
         raise QueryError("a stream needs --checkpoint FOLDER, so that it can go on after a stop")
 
 
-def _read(spark: "SparkSession", name: str, *, stream: bool) -> "DataFrame":
+def _draining(text: str | None) -> list[int | tuple[int, int]]:
+    """Return numbers of units, and pairs of units and subgroups."""
+    found: list[int | tuple[int, int]] = []
+    for part in text.split(",") if text else []:
+        units, cut, subgroups = part.strip().partition("/")
+        if not units.isdecimal() or (cut and not subgroups.isdecimal()):
+            raise QueryError(
+                f"--draining {text}: {part.strip()!r} is no number of units: write 4,8 or 8/2, say"
+            )
+        found.append((int(units), int(subgroups)) if cut else int(units))
+    return found
+
+
+def _read(spark: "SparkSession", name: str, args: argparse.Namespace) -> "DataFrame":
     path = Path(name)
     if not path.exists():
         raise DataError(f"{name} does not exist")
-    if stream and not path.is_dir():
+    if args.stream and not path.is_dir():
         raise QueryError(f"{name} is a file: a stream is a folder that files drop into")
     suffix = _suffix(name)
     if suffix not in FORMATS and path.is_dir():
@@ -120,8 +158,10 @@ def _read(spark: "SparkSession", name: str, *, stream: bool) -> "DataFrame":
         raise DataError(f"{name} holds no {', '.join(FORMATS)} files")
     options = {"header": "true", "inferSchema": "true"} if suffix == ".csv" else {}
     table = spark.read.format(FORMATS[suffix]).options(**options).load(name)
-    if not stream:
+    if not args.stream:
         return table
+    if args.files_per_trigger:
+        options["maxFilesPerTrigger"] = str(args.files_per_trigger)
     reader = spark.readStream.format(FORMATS[suffix]).options(**options).schema(table.schema)
     return reader.load(name)
 
@@ -148,11 +188,11 @@ def _streamed(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
     code = 0
     try:
         with Line(counted.line):
-            query.awaitTermination()
+            counted.wait()
     except KeyboardInterrupt:
         query.stop()
         code = 130
-    return counted.rows(), code
+    return counted.rows, code
 
 
 def _results(spark: "SparkSession", name: str, schema: "StructType") -> "DataFrame":
@@ -162,22 +202,31 @@ def _results(spark: "SparkSession", name: str, schema: "StructType") -> "DataFra
 
 
 class _Counted:
-    """Rows that a streaming query has read so far."""
+    """Rows that a streaming query has read so far, in this run."""
 
     def __init__(self, query: "StreamingQuery"):
         self._query = query
         self._batches: dict[int, int] = {}
+        self.rows = 0
 
-    def rows(self) -> int:
-        for one in self._query.recentProgress:
-            self._batches[one.batchId] = one.numInputRows
-        return sum(self._batches.values())
+    def wait(self) -> None:
+        """Wait for the end of the query, and look often: Spark knows of its last batches only."""
+        try:
+            while not self._query.awaitTermination(SECONDS):
+                self._look()
+        finally:
+            self._look()
 
     def line(self) -> str:
-        rows = self.rows()
         last = self._query.lastProgress
         speed = last.processedRowsPerSecond if last else 0.0
-        return f"batch {len(self._batches)}  {grouped(rows)} rows  {grouped(round(speed))} rows/s"
+        batches = len(self._batches)
+        return f"batch {batches}  {grouped(self.rows)} rows  {grouped(round(speed))} rows/s"
+
+    def _look(self) -> None:
+        for one in self._query.recentProgress:
+            self._batches[one.batchId] = one.numInputRows
+        self.rows = sum(self._batches.values())
 
 
 def _tasks(spark: "SparkSession") -> str:

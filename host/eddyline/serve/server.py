@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from eddyline.serve.wire import Channel, WireError
 __all__ = ["Server"]
 
 SOFTWARE = ("auto", "cpu", "reference")  # any number of processes may have one
+PAUSE = 1  # seconds until connections are taken again, if one could not be
 CREDENTIALS = struct.Struct("3i")
 
 log = logging.getLogger(__name__)
@@ -74,8 +76,12 @@ class Server:
     def serve(self) -> None:
         """Take sessions for ever."""
         while True:
-            connection, _ = self._listener.accept()
-            threading.Thread(target=self._session, args=(connection,), daemon=True).start()
+            try:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._session, args=(connection,), daemon=True).start()
+            except (OSError, RuntimeError) as error:  # no files or threads left, until some end
+                log.warning("a connection has to wait, or ends: %s", error)
+                time.sleep(PAUSE)
 
     @property
     def _name(self) -> str:

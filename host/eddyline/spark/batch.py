@@ -1,5 +1,6 @@
 """Two tables: the same units, without state."""
 
+import tempfile
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -9,14 +10,16 @@ from pyspark.sql import DataFrame
 from eddyline.biclique.envelope import Payloads, opened
 from eddyline.biclique.order import sorted_places
 from eddyline.biclique.tables import OrderedRows, joined_tables
+from eddyline.errors import DeviceError
 from eddyline.results import result_schema
 from eddyline.rowstore import concatenated, empty, integers
+from eddyline.spark import cache
 from eddyline.spark.files import RowGroups
 from eddyline.spark.leases import held
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent, readable, routed
 from eddyline.spark.rowhash import row_hashes
-from eddyline.spark.schemas import conformed, spark_schema
+from eddyline.spark.schemas import conformed, output_schema
 from eddyline.times import times_of
 
 __all__ = ["joined_batch"]
@@ -26,12 +29,26 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     """Join two tables on the units, each of which sees its rows in order of time."""
     frames = {"r": r, "s": s}
     schema = result_schema(request.query)
+    target = output_schema(request.query, schema, r, s)
     files = {side: readable(frame, request, side) for side, frame in frames.items()}
 
-    def joined(sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
-        with held(request.device) as device:
+    def joined_on(name: str, sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
+        with held(name) as device:
             for rows in joined_tables(request.query, device, *sides, units=request.routing.shares):
                 yield conformed(rows, schema)
+
+    def joined(sides: Iterable[OrderedRows]) -> Iterator[pa.RecordBatch]:
+        if not request.failover:
+            yield from joined_on(request.device, sides)
+            return
+        sides = list(sides)
+        try:
+            yield from _all_there(schema, joined_on(request.device, sides))
+        except DeviceError:
+            cache.counts[request.token]["failover"] += 1
+            if request.metrics:
+                cache.report(request.metrics, request.token)
+            yield from joined_on(request.failover, sides)
 
     def join_files(started: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in started:
@@ -54,9 +71,20 @@ def joined_batch(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     if request.routing.units == 1 and all(files.values()):
         # What a single unit can read need not be sent to it.
         unit = r.sparkSession.range(1, numPartitions=1)
-        return unit.mapInArrow(join_files, spark_schema(schema))
+        return unit.mapInArrow(join_files, target)
     sent_r, sent_s = (routed(frame, request, side, files[side]) for side, frame in frames.items())
-    return sent_r.union(sent_s).groupBy("unit").applyInArrow(join_sent, spark_schema(schema))
+    return sent_r.union(sent_s).groupBy("unit").applyInArrow(join_sent, target)
+
+
+def _all_there(schema: pa.Schema, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield results when all of them are there: what is handed over cannot be taken back."""
+    with tempfile.TemporaryFile() as file:
+        with pa.ipc.new_stream(file, schema) as writer:
+            for rows in results:
+                writer.write_batch(rows)
+        file.seek(0)
+        with pa.ipc.open_stream(file) as reader:
+            yield from reader
 
 
 def _read(request: Request, side: str, groups: RowGroups) -> OrderedRows:

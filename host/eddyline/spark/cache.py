@@ -8,6 +8,8 @@ a task, or which worker, has written last.
 import atexit
 import json
 import os
+import socket
+import time
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 
@@ -17,9 +19,12 @@ __all__ = ["counts", "give_back", "report", "take"]
 
 Key = tuple[str, int]
 
+IDLE = 300  # seconds after which units of other queries go: those may have been stopped
+
 # By query: what became of its units here.
 counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-_units: OrderedDict[Key, tuple[str, HeldUnit]] = OrderedDict()
+# With its mark, and since when it waits.
+_units: OrderedDict[Key, tuple[str, HeldUnit, float]] = OrderedDict()
 
 
 def take(key: Key, mark: str | None) -> HeldUnit | None:
@@ -27,10 +32,10 @@ def take(key: Key, mark: str | None) -> HeldUnit | None:
 
     ``mark`` is the one in the state, None if there is no state yet.
     """
-    held, unit = _units.pop(key, (None, None))
-    if unit is None:
+    if key not in _units:
         counts[key[0]]["new" if mark is None else "lost"] += 1
         return None
+    held, unit, _ = _units.pop(key)
     if held == mark:
         counts[key[0]]["hit"] += 1
         return unit
@@ -40,17 +45,23 @@ def take(key: Key, mark: str | None) -> HeldUnit | None:
 
 
 def give_back(key: Key, mark: str, unit: HeldUnit, *, most: int) -> None:
-    """Keep a unit whose state was written with this mark."""
-    _units[key] = (mark, unit)
-    while len(_units) > most:
-        (query, _), (_, oldest) = _units.popitem(last=False)
-        oldest.close()
-        counts[query]["evicted"] += 1
+    """Keep a unit whose state was written with this mark, and let go of those that wait too long.
+
+    Nobody says when a query has been stopped. Units of one that has batches may wait for hours.
+    """
+    now = time.monotonic()
+    _units[key] = (mark, unit, now)
+    for other, (_, waiting, since) in list(_units.items()):  # those that wait longest first
+        if len(_units) > most or (other[0] != key[0] and now - since > IDLE):
+            del _units[other]
+            waiting.close()
+            counts[other[0]]["evicted"] += 1
 
 
 def report(folder: str, query: str) -> None:
     """Write what this process has counted of a query so far to a file of its own."""
-    name = Path(folder) / f"{query}-{os.getpid()}.json"
+    # Hosts may share the folder.
+    name = Path(folder) / f"{query}-{socket.gethostname()}-{os.getpid()}.json"
     name.parent.mkdir(parents=True, exist_ok=True)
     hidden = name.with_suffix(".new")
     hidden.write_text(json.dumps(counts[query]))

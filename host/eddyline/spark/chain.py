@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.biclique.envelope import pack, unpack_all
+from eddyline.biclique.envelope import pack, unpack
 from eddyline.clock import earlier
+from eddyline.errors import DataError
 from eddyline.plan import Window
+from eddyline.rowstore import empty
+from eddyline.spark.schemas import conformed
 
 __all__ = ["Chain", "Chunk"]
 
@@ -40,7 +43,7 @@ class Chain:
 
     Rows that are added have the ``label``, and none of another one in their chunks. With a
     ``window`` of time, those that come when time has gone on by a part of it begin a new chunk: so
-    the old one can be dropped soon, however few rows there are.
+    the old one can be dropped soon, however few rows there are. ``name`` says whose rows these are.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class Chain:
         schema: pa.Schema,
         *,
         chunk_bytes: int,
+        name: str = "results",
         label: str = "",
         window: Window | None = None,
     ):
         self._state = state
+        self._name = name
         self._label = label
         self._schema = schema
         self._most = chunk_bytes
@@ -109,8 +114,18 @@ class Chain:
         self._state.updateValue((new.number,), (payload,))
 
     def read(self) -> pa.RecordBatch:
-        """Return all rows, those that came first in front."""
-        return unpack_all((self._payload(one) for one in self._chunks), self._schema)
+        """Return all rows, those that came first in front.
+
+        Raises
+        ------
+        DataError
+            If they have other columns than those of now: another query has stored them.
+        """
+        stored = [rows for one in self._chunks for rows in unpack(self._payload(one))]
+        for schema in {rows.schema for rows in stored}:
+            self._require_alike(schema)
+        rows = [conformed(one, self._schema) for one in stored] or [empty(self._schema)]
+        return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
     def drop(self, window: Window, watermark: int) -> None:
         """Drop chunks that no row can match whose time is the watermark or later."""
@@ -134,6 +149,22 @@ class Chain:
             self._state.removeKey((one.number,))
         self._chunks = []
 
+    def _require_alike(self, stored: pa.Schema) -> None:
+        before, now = (_told(schema) for schema in (stored, self._schema))
+        changes = [f"{name} is new" for name in now if name not in before]
+        changes += [f"{name} is not there any more" for name in before if name not in now]
+        changes += [
+            f"{name} was {before[name]} and is {now[name]}"
+            for name in now
+            if before.get(name, now[name]) != now[name]
+        ]
+        if changes:
+            raise DataError(
+                f"the checkpoint has rows of {self._name} with other columns than the query needs "
+                f"now: {', '.join(changes)}. Start it with the select, the predicate and the types "
+                "that it had, or with another checkpoint; columns may be chosen behind the join"
+            )
+
     def _is_open(self, chunk: Chunk, high: int) -> bool:
         """Say whether rows may be added to a chunk, the latest of which has this time.
 
@@ -156,3 +187,7 @@ class Chain:
 
     def _payload(self, chunk: Chunk) -> bytes:
         return self._state.getValue((chunk.number,))[0]
+
+
+def _told(schema: pa.Schema) -> dict[str, str]:
+    return {one.name: str(one.type) for one in schema}

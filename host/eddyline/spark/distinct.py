@@ -23,6 +23,7 @@ from eddyline.query.types import raw_array
 from eddyline.query.window import WindowSpec, parse_window
 from eddyline.spark.chain import Chain
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
+from eddyline.spark.outgoing import Outgoing
 from eddyline.spark.plans import OURS
 from eddyline.spark.request import Request
 from eddyline.spark.router import column
@@ -190,24 +191,26 @@ class Deduplicator(StatefulProcessor):
                 ("waiting", self._rule.schema, None),
             )
         )
+        self._expired = Outgoing()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         self._open()
+        out = Outgoing()
         payloads = []
         for row in rows:
             if row.late:
-                yield Row(payload=bytes(row.payload))
+                yield Row(payload=out.passed(bytes(row.payload)))
             else:
                 payloads.append(bytes(row.payload))
         new = unpack_all(payloads, self._rule.schema)
         self._waiting.add(new, self._rule.times(new))
-        yield from self._go_on(timerValues)
+        yield from self._go_on(timerValues, out)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
         self._open()
-        yield from self._go_on(timerValues)
+        yield from self._go_on(timerValues, self._expired)
 
     def close(self) -> None:
         pass
@@ -217,7 +220,7 @@ class Deduplicator(StatefulProcessor):
         for chain, directory in zip((self._told, self._waiting), state or (None,) * 2, strict=True):
             chain.open(directory)
 
-    def _go_on(self, timers: Any) -> Iterator[Row]:
+    def _go_on(self, timers: Any, out: Outgoing) -> Iterator[Row]:
         rule, tick = self._rule, self._rule.request.query.tick
         rows = self._waiting.read()
         times = rule.times(rows)
@@ -227,7 +230,7 @@ class Deduplicator(StatefulProcessor):
             ready = times <= watermark
         first = rule.first(rows.filter(pa.array(ready)), self._told.read())
         if first.num_rows:
-            yield Row(payload=pack(first))
+            yield Row(payload=out.passed(pack(first)))
         self._waiting.clear()
         self._waiting.add(rows.filter(pa.array(~ready)), times[~ready])
         self._told.add(first.select(rule.told.names), rule.times(first))

@@ -18,7 +18,7 @@ from eddyline.spark.plans import OURS
 from eddyline.spark.request import Request, make_request, with_lateness
 from eddyline.spark.router import routed_stream
 from eddyline.spark.scaling import WATCHED, Scaling, require_scalable, watched
-from eddyline.spark.schemas import PASSED, WATERMARK, conformed, spark_schema
+from eddyline.spark.schemas import PASSED, WATERMARK, conformed, output_schema
 from eddyline.spark.session import keep_state_in_rocksdb
 from eddyline.spark.static import joined_static, require_timeless
 
@@ -152,7 +152,7 @@ def _joined(r: DataFrame, s: DataFrame, request: Request, scaling: Scaling | Non
     units_ = sent.groupBy("unit")
     told = f"{JOINED}, {WATCHED}" if scaling else JOINED
     joined = units_.transformWithState(Joiner(request), told, "append", mode).alias(OURS)
-    return unpacked(watched(joined, scaling) if scaling else joined, request)
+    return unpacked(watched(joined, scaling) if scaling else joined, request, r, s)
 
 
 def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame], DataFrame]:
@@ -160,8 +160,8 @@ def join_with(s: DataFrame, /, on: str, **options: Any) -> Callable[[DataFrame],
     return lambda r: stream_join(r, s, on, **options)
 
 
-def unpacked(results: DataFrame, request: Request) -> DataFrame:
-    """Return the rows in result envelopes."""
+def unpacked(results: DataFrame, request: Request, r: DataFrame, s: DataFrame) -> DataFrame:
+    """Return the rows in result envelopes, of a join of ``r`` and ``s``."""
     query, late = request.query, request.late
     schema = with_mark(query, late) if late else result_schema(query)
 
@@ -173,7 +173,7 @@ def unpacked(results: DataFrame, request: Request) -> DataFrame:
                         rows = late_results(query, side, rows)
                     yield marked(rows, schema, side) if late else conformed(rows, schema)
 
-    target = spark_schema(schema)
+    target = output_schema(query, schema, r, s)
     if request.timed:
         # A result is not older than the watermark, or than the one of the batch before if it has
         # waited; so its own time may be used as one of an input.

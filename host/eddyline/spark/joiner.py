@@ -21,6 +21,7 @@ from eddyline.rowstore import concatenated
 from eddyline.spark import cache
 from eddyline.spark.chain import Chain
 from eddyline.spark.leases import HeldUnit
+from eddyline.spark.outgoing import Outgoing
 from eddyline.spark.parquet import read_rows
 from eddyline.spark.request import Request
 from eddyline.spark.router import SPREAD, columns_sent
@@ -51,8 +52,10 @@ class Joiner(StatefulProcessor):
         self._schemas = {side: columns_sent(request, side) for side in SIDES}
         self._stored = self._chains(handle, "stored", self._windows)
         self._waiting = self._chains(handle, "waiting", {})
+        self._expired = Outgoing()
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        self._out = Outgoing()
         watermark = self._watermark(timerValues)
         late = self._open(watermark)
         arrived, too_late = self._arrived(int(key[0]), rows, watermark)
@@ -71,6 +74,7 @@ class Joiner(StatefulProcessor):
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
         """Go on without new rows: with what waited for the watermark, or without what it passed."""
+        self._out = self._expired
         watermark = self._watermark(timerValues)
         late = self._open(watermark)
         if self._request.sequenced:
@@ -91,6 +95,7 @@ class Joiner(StatefulProcessor):
                 handle.getMapState(f"{name}_{side}", "number long", "payload binary"),
                 self._schemas[side],
                 chunk_bytes=self._request.chunk_bytes,
+                name=f"stream {side}",
                 label=self._request.routing.label,
                 window=windows.get(side),
             )
@@ -204,6 +209,7 @@ class Joiner(StatefulProcessor):
             yield Row(payload=None, late=None, unit=int(key[0]), stored=stored)
 
     def _row(self, payload: bytes, late: str | None = None) -> Row:
+        payload = self._out.passed(payload)
         if self._request.watched:
             return Row(payload=payload, late=late, unit=None, stored=None)
         return Row(payload=payload, late=late)

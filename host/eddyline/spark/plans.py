@@ -1,8 +1,10 @@
 """What a frame does, as Spark explains it."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ATTRIBUTES", "HARMLESS", "OURS", "explained", "may_wait", "waits"]
 
@@ -12,6 +14,7 @@ ATTRIBUTES = rf"\[{ATTRIBUTE}(?:, {ATTRIBUTE})*\]"
 # What leaves rows as they are, by the line that Spark writes of it.
 HARMLESS = re.compile(rf"Project {ATTRIBUTES}|SubqueryAlias \w+|View \(`\w+`, {ATTRIBUTES}\)")
 
+FIELDS = "spark.sql.debug.maxToStringFields"
 OURS = "eddyline"  # alias of what a stateful operator of ours gives
 # What is written in Scala or Java, or in Python.
 STATEFUL = {
@@ -67,7 +70,9 @@ def _streams(lines: list[str]) -> bool:
 
 def _tree(frame: DataFrame) -> list[tuple[int, str]]:
     """Return the lines of a frame's plan, each with its depth."""
-    told = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).first()
+    spark = frame.sparkSession
+    with _all_columns(spark):
+        told = spark.sql("EXPLAIN EXTENDED SELECT * FROM {frame}", frame=frame).first()
     assert told is not None
     plan = told[0].partition(ANALYZED)[2].partition("\n\n")[0]
     lines = plan.strip("\n").split("\n")[1:]  # the first names the columns
@@ -76,3 +81,17 @@ def _tree(frame: DataFrame) -> list[tuple[int, str]]:
         ((len(line) - len(text)) // 3, text.removeprefix("~"))
         for line, text in zip(lines, bare, strict=True)
     ]
+
+
+@contextmanager
+def _all_columns(spark: SparkSession) -> Iterator[None]:
+    """Let Spark name all columns in plans: usually it ends after 25 with "5 more fields"."""
+    before = spark.conf.get(FIELDS, None)
+    spark.conf.set(FIELDS, str((1 << 31) - 1))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(FIELDS)
+        else:
+            spark.conf.set(FIELDS, before)

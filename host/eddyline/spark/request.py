@@ -22,7 +22,7 @@ from eddyline.spark import settings
 from eddyline.spark.errors import StreamJoinError, in_sparks_style
 from eddyline.spark.leases import FPGA, HeldUnit
 from eddyline.spark.plans import may_wait, waits
-from eddyline.spark.schemas import PASSED, arrow_schema, require_bytewise, watermark_of
+from eddyline.spark.schemas import PASSED, arrow_schema, quoted, require_bytewise, watermark_of
 
 __all__ = ["Request", "make_request"]
 
@@ -167,7 +167,7 @@ def with_lateness(
             raise StreamJoinError(
                 "LATENESS", f"lateness {lateness!r} has no unit: write {allowed.amount}s, say"
             )
-        return frame.withWatermark(column, f"{allowed.amount // 1000} microseconds")
+        return frame.withWatermark(quoted(column), f"{allowed.amount // 1000} microseconds")
     return frame
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
+from eddyline.query import Query
 from eddyline.spark.errors import StreamJoinError
 
 __all__ = [
@@ -20,8 +21,9 @@ __all__ = [
     "column",
     "conformed",
     "mapped",
+    "output_schema",
+    "quoted",
     "require_bytewise",
-    "spark_schema",
     "timing_of",
     "watermark_of",
 ]
@@ -54,18 +56,36 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
             ) from None
         # What Spark notes beside a column, such as its watermark, is nothing that is joined.
         field = pa.field(one.name, found.type, nullable=one.nullable)
-        if spark_schema(pa.schema([field]))[0].dataType != one.dataType:
+        if _spark_schema(pa.schema([field]))[0].dataType != one.dataType:
             whole = StructType([StructField(one.name, one.dataType)]).json()
             field = field.with_metadata({TYPE: whole})
         fields.append(field)
     return pa.schema(fields)
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
+def _spark_schema(schema: pa.Schema) -> StructType:
     made = from_arrow_schema(schema)
     for one, field in zip(made, schema, strict=True):
         if field.metadata and TYPE in field.metadata:
             one.dataType = StructType.fromJson(json.loads(field.metadata[TYPE]))[0].dataType
+    return made
+
+
+def output_schema(query: Query, schema: pa.Schema, r: DataFrame, s: DataFrame) -> StructType:
+    """Return Spark's schema of results, with what users have noted beside columns of both sides.
+
+    What Spark itself notes, of watermarks and of where it has a column from, is true of that only.
+    """
+    made = _spark_schema(schema)
+    noted = {"r": r.schema, "s": s.schema}
+    for output, one in zip(query.outputs, made.fields, strict=False):
+        if output.side != "time":
+            notes = noted[output.side][output.column].metadata
+            one.metadata = {
+                key: value
+                for key, value in notes.items()
+                if key not in (WATERMARK, PASSED) and not key.startswith("__")
+            }
     return made
 
 
@@ -95,7 +115,12 @@ def require_bytewise(frame: DataFrame, columns: Iterable[str], prefix: str = "")
 
 def column(name: str) -> "F.Column":
     """Return a column by its name, whatever characters that has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as it is written where dots mean something."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def mapped(

@@ -6,10 +6,10 @@ import sys
 import warnings
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from eddyline.errors import MachineError
 from eddyline.spark.errors import StreamJoinError
 from eddyline.spark.hush import hushed
 from eddyline.spark.java import find_java
@@ -37,11 +37,23 @@ def session(
     That is for what nobody has set: what ``spark-submit`` was given or ``spark-defaults.conf`` says
     goes before, and the arguments go before all. A session that runs already is returned as it is,
     with nothing set but ``config``.
+
+    Raises
+    ------
+    MachineError
+        If none runs, and this PySpark is only a client of Spark Connect.
     """
     asked: dict[str, Any] = {key: str(value) for key, value in (config or {}).items()}
     with contextlib.suppress(PySparkRuntimeError):  # none runs
         running = SparkSession.active()
         return SparkSession.builder.config(map=asked).getOrCreate() if asked else running
+    try:
+        from pyspark import SparkConf, SparkContext
+    except ImportError:
+        raise MachineError(
+            "this PySpark starts no Spark, it is a client of Spark Connect: make a session with "
+            'SparkSession.builder.remote("sc://…").getOrCreate()'
+        ) from None
     find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

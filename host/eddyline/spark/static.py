@@ -23,7 +23,7 @@ from eddyline.spark.schemas import (
     column,
     conformed,
     mapped,
-    spark_schema,
+    output_schema,
     timing_of,
 )
 
@@ -78,10 +78,10 @@ def joined_static(r: DataFrame, s: DataFrame, request: Request) -> DataFrame:
     rows = held.combine_chunks().to_batches()
     meets = _Meets(request, side, pack(rows[0] if rows else empty(held.schema)))
     needed = [column(name) for name in sent_columns(request.query, side)]
-    schema = spark_schema(result_schema(request.query))
+    schema = output_schema(request.query, result_schema(request.query), r, s)
     for output, one in zip(request.query.outputs, schema.fields, strict=True):
         if output.side == side:  # rows pass at once, so a watermark is good behind the join, too
-            one.metadata = timing_of(stream, output.column)
+            one.metadata |= timing_of(stream, output.column)
     return mapped(stream.select(*needed), meets.function(), schema)
 
 
