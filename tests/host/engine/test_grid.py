@@ -186,6 +186,27 @@ def test_a_few_wide_bands_do_not_widen_every_lookup():
     assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
 
 
+def test_a_band_that_goes_far_beyond_all_values_is_not_compared_with_everyone():
+    """Bounds out there are more ranks apart than fit into 32 bits when they are multiplied."""
+    rng = np.random.default_rng(10)
+    r, s = (
+        pa.table(
+            {
+                "id": np.arange(COUNT, dtype=np.int32),
+                names[0]: rng.integers(0, 10, COUNT).astype(np.int32),
+                names[1]: rng.integers(0, 10 * COUNT, COUNT).astype(np.int32),
+            }
+        )
+        for names in ("xy", "ab")
+    )
+    query = query_of("r.x BETWEEN s.a AND s.a + 3000 AND abs(r.y - s.b) <= 9", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, batch=1 << 11, engine="grid", threads=1)
+    assert len(found) > COUNT // 10
+    np.testing.assert_array_equal(found, expected)
+    assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
+
+
 def test_a_wide_band_among_narrow_ones_is_found_from_where_it_ends():
     """How far tuples reach is known by part of the values, and a band may end in the next part."""
     rng = np.random.default_rng(9)
