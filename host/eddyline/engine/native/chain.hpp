@@ -62,6 +62,7 @@ template <class K> struct Subwindow {
     Kind kind;
     Strips strips;
     u64 tuples = 0;  // that were stored, also those that no lookup can find
+    u64 split_for = 0;  // tuples that it had when it was last split anew, if ever
     // Where tuples may come in any order. Those that come after the subwindow is full and lie before
     // `from` of the next are kept aside, and looked up together with the others.
     i64 from = EARLIEST, oldest = LATEST, newest = EARLIEST;  // times, the last two of what is in it
@@ -74,10 +75,11 @@ struct Stored { u64 base, first, last, tuples; i64 oldest = 0, newest = 0; };
 
 template <class K> class Chain {
     static constexpr size_t SAMPLE = 2048, CHAINED = 12;
+    static constexpr u64 FIRST = 256;
     const Path* path_;
     int side_;
     size_t target_;               // tuples of a subwindow
-    std::vector<u64> splitters_;  // of the next RaP-Table
+    std::vector<Histogram> histogram_;  // of the newest full RaP-Table
     Strips strips_;               // of the next subwindow
     std::vector<K> sample_, last_sample_;  // some keys of the newest subwindow, and of the one before
     Sorter<K> sorter_;
@@ -170,7 +172,10 @@ private:
         for (size_t i = items.size() ? sampled_ % step : 0; i < items.size(); i += step, sampled_++)
             if (sample_.size() < SAMPLE) sample_.push_back(items.a[i]);
             else sample_[sampled_ % SAMPLE] = items.a[i];
-        if (path_->strips() && open.structure->size() > 4 * open.strips.made_for)
+        u64 size = open.structure->size();
+        // The first RaP-Table knows nothing of its keys until it has some.
+        bool blind = open.kind == Kind::rap && histogram_.empty() && last_sample_.empty();
+        if (path_->strips() ? size > 4 * open.strips.made_for : blind && size > 4 * std::max(open.split_for, FIRST))
             resplit(open, columns);
         if (full(open)) seal(open, columns);
     }
@@ -219,15 +224,15 @@ public:
         }
     }
 
-    std::unique_ptr<Structure<K>> make(Kind kind, size_t capacity) const {
+    // A structure whose tuples are probably spread as `histogram` says.
+    std::unique_ptr<Structure<K>> make(Kind kind, size_t capacity, const std::vector<Histogram>& histogram) const {
         bool intervals = path_->intervals(side_);
         switch (kind) {
             case Kind::hash: return std::make_unique<HashRing<K>>(capacity);
             case Kind::rap: {
                 size_t partitions = std::max<size_t>(1, capacity / path_->width);
-                bool known = splitters_.size() + 1 == partitions;
-                return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma,
-                                                     known ? splitters_ : sampled_splitters(partitions));
+                auto splitters = histogram.empty() ? std::vector<u64>() : adjusted(histogram, partitions);
+                return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma, splitters);
             }
             case Kind::wib: return std::make_unique<WibTree<K>>(intervals, capacity, path_->width);
             default: return std::make_unique<BiSort<K>>(intervals, path_->buffer, path_->complement);
@@ -238,7 +243,7 @@ public:
     Subwindow<K> alone(const Keys<K>& keys) const {
         Subwindow<K> one{0, 0, nullptr, kind, {}};
         bool hash = kind == Kind::hash;
-        one.structure = hash ? make(Kind::hash, keys.items.size())
+        one.structure = hash ? make(Kind::hash, keys.items.size(), {})
                              : std::make_unique<BiSort<K>>(path_->intervals(side_), 0, path_->complement);
         if (!path_->strips()) {
             one.structure->insert(keys.items);
@@ -301,15 +306,16 @@ private:
     void create(u64 first, size_t batch) {
         size_t capacity = kind == Kind::hash ? batch : std::max(target_, batch);
         i64 from = subwindows.empty() ? EARLIEST : subwindows.back().newest;
-        subwindows.push_back({first, first, make(kind, capacity), kind, strips_});
+        subwindows.push_back({first, first, make(kind, capacity, expected()), kind, strips_});
         subwindows.back().from = from;
     }
 
     void seal(Subwindow<K>& one, const Columns& columns) {
         sealed++;
         if (path_->strips()) strips_ = next_strips(one, columns);
+        histogram_.clear();
         if (auto* rap = dynamic_cast<RapTable<K>*>(one.structure.get())) {
-            splitters_ = adjusted(rap->histogram());
+            histogram_ = rap->histogram();
             double even = double(one.structure->size()) / rap->histogram().size(), off = 0;
             for (const auto& h : rap->histogram()) off += std::abs(double(h.count) - even);
             error = even > 0 ? off / even / rap->histogram().size() : 0;
@@ -335,12 +341,11 @@ private:
         return most;
     }
 
-    // Splitters of a first RaP-Table, from some keys of the subwindow before.
-    std::vector<u64> sampled_splitters(size_t partitions) const {
-        std::vector<u64> splitters;
-        for (size_t i = 1; i < partitions && last_sample_.size(); i++)
-            splitters.push_back(last_sample_[i * last_sample_.size() / partitions]);
-        return splitters;
+    // How keys to come are spread: as those of the RaP-Table before. The first goes by some keys of the
+    // subwindow before.
+    std::vector<Histogram> expected() const {
+        if (kind != Kind::rap || histogram_.size()) return histogram_;
+        return histogram_of(last_sample_.data(), last_sample_.size());
     }
 
     Strips next_strips(const Subwindow<K>& one, const Columns& columns) const {
@@ -390,9 +395,10 @@ private:
                 all.b[i] = prefix | (all.b[i] & ones);
             }
         }
-        one.structure = make(one.kind, std::max(target_, all.size()));
-        if (one.structure->sorted()) sorter_.sort(all);
+        if (one.kind != Kind::hash) sorter_.sort(all);
+        one.structure = make(one.kind, std::max(target_, all.size()), histogram_of(all.a.data(), all.size()));
         one.structure->insert(all);
+        one.split_for = all.size();
     }
 
     void x_of(const Subwindow<K>& one, const Items<K>& all, const Columns& columns,
