@@ -35,6 +35,10 @@ def rising(rng, count):
     return x + rng.uniform(0, 9000, count), -x + rng.uniform(0, 9000, count)
 
 
+def falling(rng, count):
+    return tuple(-column for column in rising(rng, count))
+
+
 def jumping(rng, count):
     """Far away from what was seen first, and denser."""
     x, y = uniform(rng, count)
@@ -59,7 +63,7 @@ def heavy(rng, count):
     return 1000 * x, np.minimum(rng.zipf(1.5, count), 10**5) * 1000.0
 
 
-SPREAD = [uniform, together, rising, jumping, crowded]
+SPREAD = [uniform, together, rising, falling, jumping, crowded]
 TIED = [symbols, heavy]  # for two bands: with one, all would match
 
 
@@ -125,7 +129,9 @@ def test_few_tuples_are_looked_at(on, shape):
     rng = np.random.default_rng(1)
     r, s = table(rng, shape, "xy"), table(rng, uniform if shape is crowded else shape, "ab")
     found, counters = joined(query_of(on, r, s, "rows"), r, s, engine="grid", threads=1)
-    each = 400 if shape in (rising, jumping) else 40  # cells are made anew when many are crowded
+    each = (
+        400 if shape in (rising, falling, jumping) else 40
+    )  # cells are made anew when many are crowded
     assert counters["comparisons"] < 8 * len(found) + each * counters["tuples"]
 
 

@@ -17,16 +17,48 @@ template <class K> struct Keys {
 
 // Borders of strips in the first of two dimensions. A tuple lies in the strip of its lower bound.
 struct Strips {
+    static constexpr size_t MOST = 1 << 14;  // strips to be added: numbers have 16 bits
+    static constexpr size_t FEW = 256;       // tuples that do not crowd a strip
     std::vector<u64> borders;
     std::vector<u64> reach;  // largest upper bound up to each strip
-    size_t made_for = 0;
+    std::vector<u32> held;   // tuples in each
+    u64 number = 1 << 15;    // of the first strip
+    u64 width = 1;           // of most strips
+    u64 least = ~u64(0);     // lower bound of all tuples
+    size_t made_for = 0, left = 0, most = 0;  // strips that may be added, tuples in the fullest
+    double usual = 1;        // share of the tuples that was expected in the fullest
 
     size_t of(u64 x) const {
         return partition_point(borders.data(), borders.size(), [&](u64 border) { return border <= x; });
     }
-    void extend(size_t strip, u64 high) {
-        for (; strip < reach.size() && reach[strip] < high; strip++) reach[strip] = high;
+    // Values that keep rising or falling find strips as wide as the others beyond the last border, and
+    // before the first; what is much further away is not worth so many. Tuples that are there stay where
+    // they are. They are found in a strip below their own, but not above, so a new first strip ends
+    // below all of them.
+    void widen(u64 low) {
+        auto lacks = [&](u64 from, u64 to) { return to > from && to - from > width && (to - from) / width <= left; };
+        if (borders.empty()) return;
+        for (; lacks(borders.back(), low); left--) {
+            borders.push_back(borders.back() + width);
+            reach.push_back(reach.back());
+            held.push_back(0);
+        }
+        for (; lacks(low, borders[0]) && low < least; left--, number--) {
+            borders.insert(borders.begin(), std::min(borders[0] - width, least));
+            reach.insert(reach.begin(), 0);
+            held.insert(held.begin(), 0);
+        }
     }
+    // Note a tuple that is stored, and return its strip.
+    size_t take(u64 low, u64 high) {
+        size_t strip = of(low);
+        for (size_t at = strip; at < reach.size() && reach[at] < high; at++) reach[at] = high;
+        most = std::max<size_t>(most, ++held[strip]);
+        least = std::min(least, low);
+        return strip;
+    }
+    // Whether several times as many as expected are in one strip.
+    bool crowded(size_t tuples) const { return most > FEW && most > 4 * usual * tuples; }
     size_t first_reaching(u64 low) const {
         return partition_point(reach.data(), reach.size(), [&](u64 high) { return high < low; });
     }
@@ -175,8 +207,9 @@ private:
         u64 size = open.structure->size();
         // The first RaP-Table knows nothing of its keys until it has some.
         bool blind = open.kind == Kind::rap && histogram_.empty() && last_sample_.empty();
-        if (path_->strips() ? size > 4 * open.strips.made_for : blind && size > 4 * std::max(open.split_for, FIRST))
-            resplit(open, columns);
+        // Strips are made anew when there are many more tuples, or several times as many in one of them as expected.
+        bool uneven = open.strips.crowded(size) && size > open.split_for + open.split_for / 4;
+        if (path_->strips() ? uneven || size > 4 * open.strips.made_for : blind && size > 4 * std::max(open.split_for, FIRST)) resplit(open, columns);
         if (full(open)) seal(open, columns);
     }
 
@@ -205,7 +238,7 @@ public:
             u32 ref = keys.items.ref[i];
             size_t begin = strips.first_reaching(keys.x_low[ref]), end = strips.of(keys.x_high[ref]);
             for (size_t strip = begin; strip <= end && strip < count; strip++) {
-                auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
+                auto [a, b] = path_->interval(strips.number + strip, keys.items.a[i], keys.items.b[i]);
                 spread.add(strip, a, b, ref);
             }
         }
@@ -271,7 +304,7 @@ public:
     size_t bytes() const {
         size_t all = 0;
         for (const auto& one : subwindows)
-            all += one.structure->bytes() + (one.aside ? one.aside->bytes() : 0) + 8 * (one.strips.borders.capacity() + one.strips.reach.capacity());
+            all += one.structure->bytes() + (one.aside ? one.aside->bytes() : 0) + 20 * one.strips.borders.capacity();
         return all;
     }
 
@@ -279,12 +312,12 @@ private:
     // Put items behind their strips, in order.
     void place(const Items<K>& items, const Keys<K>& keys, Strips& strips, u32 first, Items<K>& out,
                Spread<K>& spread) const {
+        for (u32 ref : items.ref) strips.widen(keys.x_low[ref]);
         spread.clear(strips.borders.size() + 1);
         for (size_t i = 0; i < items.size(); i++) {
             u32 ref = items.ref[i];
-            size_t strip = strips.of(keys.x_low[ref]);
-            strips.extend(strip, keys.x_high[ref]);
-            auto [a, b] = path_->interval(strip, items.a[i], items.b[i]);
+            size_t strip = strips.take(keys.x_low[ref], keys.x_high[ref]);
+            auto [a, b] = path_->interval(strips.number + strip, items.a[i], items.b[i]);
             spread.add(strip, a, b, first + ref);
         }
         spread.sort(out);
@@ -388,9 +421,7 @@ private:
             one.strips = make_strips(low, high, all.size());
             u64 ones = path_->range_bits == 64 ? ~u64(0) : (u64(1) << path_->range_bits) - 1;
             for (size_t i = 0; i < all.size(); i++) {
-                size_t strip = one.strips.of(low[i]);
-                one.strips.extend(strip, high[i]);
-                u64 prefix = u64(strip) << path_->range_bits;
+                u64 prefix = (one.strips.number + one.strips.take(low[i], high[i])) << path_->range_bits;
                 all.a[i] = prefix | (all.a[i] & ones);
                 all.b[i] = prefix | (all.b[i] & ones);
             }
@@ -455,6 +486,21 @@ private:
             if (strips.borders.empty() || border > strips.borders.back()) strips.borders.push_back(border);
         }
         strips.reach.assign(strips.borders.size() + 1, 0);
+        strips.held.assign(strips.borders.size() + 1, 0);
+        strips.left = std::min(4 * strips.borders.size(), Strips::MOST);
+        if (some.empty()) return strips;
+        // Without the outermost, which may lie far away.
+        u64 inner = some[some.size() * 15 / 16].first - some[some.size() / 16].first;
+        strips.width = std::max<u64>(1, inner / (count * 14 / 16 + 1));
+        size_t fullest = 0;
+        for (auto at = some.begin(); at < some.end();) {
+            size_t strip = strips.of(at->first);
+            auto end = some.end();
+            if (strip < strips.borders.size()) end = std::lower_bound(at, end, std::make_pair(strips.borders[strip], u64(0)));
+            fullest = std::max<size_t>(fullest, end - at);
+            at = end;
+        }
+        strips.usual = double(std::max<size_t>(fullest, PARTITION)) / some.size();  // fewer may be chance
         return strips;
     }
 };
