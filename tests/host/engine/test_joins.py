@@ -151,6 +151,34 @@ def test_two_bands_where_values_jump_are_split_anew():
     assert candidates_of_two_bands("jumping", 1 << 16, batch=1000, order="outer") < 10
 
 
+@pytest.mark.parametrize("window", [1 << 12, 1 << 14])
+@pytest.mark.parametrize("wide", [0.0, 0.001])
+def test_bounds_of_two_columns_are_compared_with_few(wide, window):
+    """Upper bounds need not rise with the lower ones, and a few of them may be far away."""
+    rng = np.random.default_rng(window)
+    count, unit = 3 * window, (1 << 28) // window
+    x, a = rng.integers(0, 1 << 28, (2, count))
+    widths = np.where(rng.random(count) < wide, 1 << 27, rng.integers(0, 4 * unit, count))
+    r = pa.table({"x": x.astype(np.int32)})
+    s = pa.table({"a": a.astype(np.int32), "c": (a + widths).astype(np.int32)})
+    query = Query(
+        r.schema, s.schema, "r.x BETWEEN s.a AND s.c", rows(window), rows(window),
+        order=Order("outer"),
+    )  # fmt: skip
+    report = counters(query, r, s, batch=4096)
+    assert report["results"] > count
+    # Sixteen are looked at at a time.
+    assert report["comparisons"] < 20 * (report["results"] + report["tuples"])
+
+
+def counters(query, r, s, *, batch, **options):
+    with CpuDevice(threads=1, **options) as device:
+        sources = ([ArrowSource(one, name="t")] for one in (r, s))
+        for _ in Session(query, *sources, device, batch=batch):
+            pass
+        return device.counters()
+
+
 def candidates_of_two_bands(shape, window, *, order="none", batch=1 << 16, **options):
     """Join with ten partners on average; return candidates per tuple and pair.
 
@@ -174,10 +202,6 @@ def candidates_of_two_bands(shape, window, *, order="none", batch=1 << 16, **opt
     ]
     on = f"abs(r.x - s.a) <= {reach[0]} AND abs(r.y - s.b) <= {reach[1]}"
     query = Query(r.schema, s.schema, on, rows(window), rows(window), order=Order(order))
-    with CpuDevice(threads=1, **options) as device:
-        sources = ([ArrowSource(one, name="t")] for one in (r, s))
-        for _ in Session(query, *sources, device, batch=batch):
-            pass
-        report = device.counters()
+    report = counters(query, r, s, batch=batch, **options)
     assert report["results"] > count
     return report["comparisons"] / (report["results"] + report["tuples"])
