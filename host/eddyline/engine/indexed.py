@@ -229,7 +229,7 @@ class IndexedJoin:
         return out.part(pairs.value, arrivals.value, closed, copied=out is self._small)
 
     def ranges(self) -> tuple[int, int]:
-        """Look up the next batch and return its pairs and their records, unexpanded.
+        """Look up what was pushed and return its pairs and their records, unexpanded.
 
         Pairs are counted exactly where keys decide all, but for those too old and the batch's own.
         """

@@ -171,6 +171,30 @@ def test_bounds_of_two_columns_are_compared_with_few(wide, window):
     assert report["comparisons"] < 20 * (report["results"] + report["tuples"])
 
 
+@pytest.mark.parametrize("span", [rows(256), time(256)])
+@pytest.mark.parametrize("order", ["outer", "none"])
+def test_what_comes_at_once_meets_no_more_than_windows_hold(order, span):
+    count = 1 << 15
+    rng = np.random.default_rng(3)
+    r, s = (
+        pa.table(
+            {
+                "ts": np.arange(count),
+                name: rng.integers(0, 1 << 20, count).astype(np.int32),
+            }
+        )
+        for name in "xa"
+    )
+    query = Query(
+        r.schema, s.schema, "abs(r.x - s.a) <= 400", span, span,
+        time=("ts", "ts"), order=Order(order),
+    )  # fmt: skip
+    whole = counters(query, r, s, batch=1 << 15, engine="bisort")
+    pieces = counters(query, r, s, batch=4096, engine="bisort")
+    assert whole["results"] == pieces["results"]
+    assert whole["comparisons"] < 1.1 * pieces["comparisons"]
+
+
 def counters(query, r, s, *, batch, **options):
     with CpuDevice(threads=1, **options) as device:
         sources = ([ArrowSource(one, name="t")] for one in (r, s))

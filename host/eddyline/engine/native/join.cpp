@@ -103,6 +103,11 @@ public:
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
         size_t slice = by_arrival_ ? pool_.size() * SLICE : n;  // threads have to be worth waking up
+        // All that is looked up at once meets its own kind, however far apart: not more than windows hold.
+        if (!by_arrival_ && n > SLICE && !stores[0] && !written) {
+            size_t s_count = std::accumulate(sides, sides + n, size_t(0));
+            slice = std::max(SLICE, held(0, r, n - s_count) + held(1, s, s_count));
+        }
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
@@ -180,6 +185,17 @@ public:
     }
 
 private:
+    // About how many of a side's tuples its window holds, where these come, but not more than these.
+    size_t held(int side, const u8* records, size_t n) const {
+        const Window& window = columns_[side].window;
+        size_t stride = columns_[side].layout.stride;
+        if (window.kind == 0) return size_t(std::min<u64>(window.size, n));
+        if (window.kind == 2 || n < 2) return n;
+        i64 first = Layout::time(records), last = Layout::time(records + (n - 1) * stride);
+        double span = double(last) - double(first);
+        return span > double(window.size) ? size_t(double(n) * (double(window.size) / span)) : n;
+    }
+
     Batch batch_of(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         Batch batch;
         if (!spare_.empty()) {
@@ -271,27 +287,26 @@ public:
         return n;
     }
 
-    // How many pairs the batch at hand has, and in how many records, without making them. Exact
+    // How many pairs all has that was pushed, and in how many records, without making them. Exact
     // where keys decide all and no candidate is too old; an upper bound otherwise.
     void ranges(u64* pairs, u64* records) {
         *pairs = *records = 0;
         for (u64 most, none; by_arrival_ && next(&most, &none); *records = *pairs += most)
             if (most > group_.r.size() && ended_) end();
-        if (!open_) {
-            if (waiting_.empty()) return;
-            begin();
+        while (open_ || !waiting_.empty()) {
+            if (!open_) begin();
+            while (chained_ && to_ < batch_.sides.size()) {
+                from_ = to_;
+                next_arrivals();
+                *pairs = *records += group_.r.size();
+            }
+            for (const auto& some : candidates_) {
+                *records += some.records.size();
+                for (const Record& one : some.records) *pairs += one.end - one.begin;
+            }
+            closed_ += batch_.sides.size();
+            end();
         }
-        while (chained_ && to_ < batch_.sides.size()) {
-            from_ = to_;
-            next_arrivals();
-            *pairs = *records += group_.r.size();
-        }
-        for (const auto& some : candidates_) {
-            *records += some.records.size();
-            for (const Record& one : some.records) *pairs += one.end - one.begin;
-        }
-        closed_ += batch_.sides.size();
-        end();
     }
 
     void flush() {
