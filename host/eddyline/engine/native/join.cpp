@@ -23,6 +23,7 @@ constexpr size_t GROUP = size_t(1) << 23;    // candidates that are put in order
 constexpr size_t SLICE = size_t(1) << 12;    // arrivals whose keys stay in a core's cache
 constexpr size_t MANY = 16;                  // pairs per arrival from which on ranges are better than cells
 constexpr size_t SPARE = 64;                 // batches whose memory is used again
+constexpr u64 MOST_LIVE = u64(1) << 31;      // tuples of a side whose ages are compared modulo 2^32
 constexpr size_t LEAST = size_t(1) << 14;    // tuples of a subwindow where the window has no number
 
 // Numbers that describe a join, one after the other; `eddyline.engine.indexed` writes them.
@@ -401,6 +402,10 @@ private:
             batch_.start[side].resize(count);
             batch_.stop[side].resize(count);
         }, batch_.sides.size() >= SLICE);
+        for (int side : {0, 1})
+            if ((by_arrival_ || chained_) && columns_[side].count - columns_[side].oldest() > MOST_LIVE)
+                throw std::runtime_error(std::string("the window of ") + "RS"[side] + " has more than " +
+                                         std::to_string(MOST_LIVE) + " rows at once: take a shorter one, or engine bisort");
         size_t n = batch_.sides.size();
         arrivals_ += n;
         batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
