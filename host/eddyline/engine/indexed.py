@@ -70,6 +70,7 @@ def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
         ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
         ("ranges", ctypes.c_int, [pointer, count, count, *failure]),
         ("closed", u64, [pointer]),
+        ("gave_way", ctypes.c_int, [pointer]),
         ("flush", None, [pointer]),
         ("report", None, [pointer, pointer]),
         ("kind", None, [pointer, u64, ctypes.c_int]),
@@ -239,6 +240,11 @@ class IndexedJoin:
             )
         )
         return self._most.value, self._pairs.value
+
+    @property
+    def gave_way(self) -> bool:
+        """Whether cells have become sorted subwindows, as there were many pairs."""
+        return bool(self._library.eddyline_join_gave_way(self._handle))
 
     def flush(self) -> None:
         """Empty the windows. What has not been pulled is gone."""

@@ -57,6 +57,8 @@ class Join {
     bool open_ = false;   // a batch has been looked up and its pairs are being pulled
     std::vector<Candidates> candidates_;
     u64 arrivals_ = 0, closed_ = 0, pairs_ = 0;
+    u64 seen_arrivals_ = 0, seen_pairs_ = 0;  // when it was last asked whether there are many
+    bool gave_way_ = false;                   // cells have become ranges
     double batch_size_ = 0;
     // Without order: where to go on.
     size_t source_ = 0, record_ = 0, offset_ = 0;
@@ -322,6 +324,7 @@ public:
 
     u64 closed() const { return closed_; }
     bool between() const { return !open_; }
+    bool gave_way() const { return gave_way_; }
     void set_kind(size_t path, int kind) { lookups_[path]->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
@@ -552,12 +555,17 @@ private:
 
     // Where there are many pairs, go on with ranges instead of cells.
     void reconsider() {
-        if (!by_arrival_ || reach_.on || arrivals_ < LEAST || pairs_ < MANY * arrivals_) return;
+        u64 arrivals = arrivals_ - seen_arrivals_, pairs = pairs_ - seen_pairs_;
+        if (!by_arrival_ || reach_.on || arrivals < LEAST) return;
+        seen_arrivals_ = arrivals_;  // what was long ago says nothing
+        seen_pairs_ = pairs_;
+        if (pairs < MANY * arrivals) return;
         auto lookup = by_arrival_->sorted(columns_);
         if (!lookup) return;
         lookup->examined = by_arrival_->examined;
         lookups_.push_back(std::move(lookup));
         by_arrival_ = nullptr;
+        gave_way_ = true;
     }
 
     // Find more partners of some arrivals, in any order. Few are written down, many wait to be taken.
@@ -917,6 +925,7 @@ EXPORT int eddyline_join_take(Join* join, u32* r, u32* s, u64* at, u64* ends, u6
 EXPORT int eddyline_join_ranges(Join* join, u64* pairs, u64* records, char* error, u64 size) {
     return guarded(error, size, [&] { join->ranges(pairs, records); return 0; });
 }
+EXPORT int eddyline_join_gave_way(const Join* join) { return join->gave_way(); }
 EXPORT u64 eddyline_join_closed(const Join* join) { return join->closed(); }
 EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
 EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }
