@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from eddyline.cli.query import add_engine_argument, add_query_arguments, query_of, sources_of
 from eddyline.engine.access import Dimension, comparisons
-from eddyline.engine.choice import Choice, choose
+from eddyline.engine.choice import Choice, among_workers, choose
 from eddyline.plan import SYMBOLS, All, Any_, Compare, Flag, Layout, Plan, Predicate
 from eddyline.query import Query
 
@@ -18,16 +18,20 @@ __all__ = ["add_arguments", "describe", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     add_engine_argument(parser)
+    parser.add_argument(
+        "--workers", type=int, default=0, help="explain cpu?workers=N, where that differs"
+    )
     parser.add_argument("--json", action="store_true", help="print the plan itself, as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     query = query_of(args, *sources_of(args))
-    print(query.plan.to_json() if args.json else "\n".join(describe(query, args.engine or "auto")))
+    text = describe(query, args.engine or "auto", args.workers)
+    print(query.plan.to_json() if args.json else "\n".join(text))
     return 0
 
 
-def describe(query: Query, engine: str = "auto") -> Iterator[str]:
+def describe(query: Query, engine: str = "auto", workers: int = 0) -> Iterator[str]:
     """Yield the lines that explain a query, and why this engine joins it, or how."""
     plan = query.plan
     yield f"plan        {plan.digest[:16]}"
@@ -42,6 +46,8 @@ def describe(query: Query, engine: str = "auto") -> Iterator[str]:
     )
     yield f"comparators {counted or 'none'}"
     choice = choose(plan, engine)
+    if workers:
+        choice = among_workers(choice)
     yield f"engine      {choice.engine}, {choice.reason}"
     for number, line in enumerate(_lookups(plan, choice)):
         yield f"{'index' if number == 0 else '':11} {line}"

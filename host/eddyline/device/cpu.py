@@ -10,7 +10,15 @@ import numpy as np
 
 from eddyline.device import Counters, Results, Tuples, joined, no_results
 from eddyline.device.stars import left_open, star_positions
-from eddyline.engine.choice import Choice, Observed, choose, follow, uncompiled, unserved
+from eddyline.engine.choice import (
+    Choice,
+    Observed,
+    among_workers,
+    choose,
+    follow,
+    uncompiled,
+    unserved,
+)
 from eddyline.engine.indexed import IndexedJoin
 from eddyline.engine.part import Engine, Part
 from eddyline.errors import DeviceError, MachineError
@@ -87,7 +95,7 @@ class CpuDevice:
         if self.engine == "auto" and not choice.compiled:
             logger.warning("engine %s, %s", choice.engine, choice.reason)
         self._adapts = self.engine == "auto" and choice.engine == "bisort"
-        self.choice = choice
+        self.choice = among_workers(choice) if self.workers else choice
         self._pushes = self._pushed = self._tuples = self._pairs = 0
         self._closed = self._since_flush = 0
 
@@ -127,6 +135,11 @@ class CpuDevice:
             results = self._starred(part)
             if not results.nothing:
                 return results
+        running = self._running
+        if self.choice.engine == "grid" and isinstance(running, IndexedJoin) and running.gave_way:
+            reason = "many pairs per tuple: ranges are cheaper than cells"
+            logger.info("cells have become bisort: %s", reason)
+            self.choice = replace(self.choice, engine="bisort", reason=reason)
         return no_results(self._closed)
 
     def flush(self) -> Results:

@@ -13,7 +13,7 @@ numba, for all but inequalities.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eddyline.build.native import compiler
 from eddyline.engine.access import NO_BOUND, Path, access_paths
@@ -21,7 +21,7 @@ from eddyline.engine.part import Engine, ShareEngine
 from eddyline.errors import DeviceError
 from eddyline.plan import Plan
 
-__all__ = ["Choice", "Observed", "choose", "follow", "uncompiled", "unserved"]
+__all__ = ["Choice", "Observed", "among_workers", "choose", "follow", "uncompiled", "unserved"]
 
 # Tuples of a window per tuple of a batch, from which on BI-Sort's subwindows are too many.
 LARGE_BATCH = 1 << 14
@@ -151,6 +151,13 @@ def choose(plan: Plan, engine: str = "auto") -> Choice:
         shape = "two-dimensional band" if any(len(p.dimensions) > 1 for p in paths) else "range"
         return Choice("bisort", paths, f"{shape}: sorted subwindows, unless batches prove small")
     return Choice("bisort", paths, "inequality: sorted subwindows, all but the equal ones")
+
+
+def among_workers(choice: Choice) -> Choice:
+    """Return what workers use, which share sorted batches: of cells, none has a part."""
+    if choice.engine != "grid":
+        return choice
+    return replace(choice, engine="bisort", reason="workers share sorted subwindows, not cells")
 
 
 def unserved(paths: list[Path], engine: str) -> str:

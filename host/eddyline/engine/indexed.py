@@ -70,6 +70,7 @@ def declared(engine: ctypes.CDLL) -> ctypes.CDLL:
         ("take", ctypes.c_int, [pointer, *[pointer] * 6, u64, count, *failure]),
         ("ranges", ctypes.c_int, [pointer, count, count, *failure]),
         ("closed", u64, [pointer]),
+        ("gave_way", ctypes.c_int, [pointer]),
         ("flush", None, [pointer]),
         ("report", None, [pointer, pointer]),
         ("kind", None, [pointer, u64, ctypes.c_int]),
@@ -229,7 +230,7 @@ class IndexedJoin:
         return out.part(pairs.value, arrivals.value, closed, copied=out is self._small)
 
     def ranges(self) -> tuple[int, int]:
-        """Look up the next batch and return its pairs and their records, unexpanded.
+        """Look up what was pushed and return its pairs and their records, unexpanded.
 
         Pairs are counted exactly where keys decide all, but for those too old and the batch's own.
         """
@@ -239,6 +240,11 @@ class IndexedJoin:
             )
         )
         return self._most.value, self._pairs.value
+
+    @property
+    def gave_way(self) -> bool:
+        """Whether cells have become sorted subwindows, as there were many pairs."""
+        return bool(self._library.eddyline_join_gave_way(self._handle))
 
     def flush(self) -> None:
         """Empty the windows. What has not been pulled is gone."""

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.cli.explain import describe
 from eddyline.device import Tuples, cpu
 from eddyline.device.cpu import CpuDevice
 from eddyline.dictionary import Dictionary
@@ -136,6 +137,45 @@ def test_a_stream_that_changes_is_seen_as_it_is_now(monkeypatch):
                 pass
     assert [one.batch for one in seen] == [200, 200, 2, 2]
     assert (seen[1].selectivity, round(seen[3].selectivity)) == (0, 10)
+
+
+def joined_piecewise(x, a, *, piece, **options):
+    """Join alternating values piece by piece; yield the device after each."""
+    query = Query(R, S, "abs(r.x - s.a) <= 1", rows(64), rows(64))
+    records = [
+        SideEncoder(query.lowering.side(side), Dictionary(), side=side).encode(
+            pa.record_batch({name: pa.array(values, pa.int32())})
+        )
+        for side, name, values in (("r", "x", x), ("s", "a", a))
+    ]
+    whole = Tuples(np.tile(np.array([0, 1], np.uint8), len(x)), *records)
+    with CpuDevice(threads=1, **options) as device:
+        device.configure(query.plan)
+        for one in parts(whole, [*range(piece, len(whole), piece)]):
+            device.push(one)
+            while not device.pull().nothing:
+                pass
+            yield device
+
+
+def test_cells_give_way_by_what_came_of_late_and_the_choice_says_so(caplog):
+    """Most of the stream has no pair; then every row has 64."""
+    few, many = 1 << 17, 1 << 14
+    rng = np.random.default_rng(1)
+    x, a = (np.append(rng.integers(100, 1 << 30, few), np.full(many, 7)) for _ in "xa")
+    caplog.set_level("INFO")
+    engines = [device.choice.engine for device in joined_piecewise(x, a, piece=1 << 14)]
+    assert engines[2 * few // (1 << 14) - 1] == "grid"
+    assert engines[-1] == "bisort"
+    assert "cells have become bisort: many pairs per tuple" in caplog.text
+
+
+def test_workers_share_sorted_subwindows_instead_of_cells():
+    bands = Query(R, S, BANDS, rows(10), rows(10))
+    assert any("engine      grid" in line for line in describe(bands))
+    text = "\n".join(describe(bands, workers=2))
+    assert "engine      bisort, workers share sorted subwindows" in text
+    assert "in strips" in text
 
 
 def test_a_machine_without_a_compiler_still_joins(monkeypatch, caplog):

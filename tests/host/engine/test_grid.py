@@ -35,6 +35,10 @@ def rising(rng, count):
     return x + rng.uniform(0, 9000, count), -x + rng.uniform(0, 9000, count)
 
 
+def falling(rng, count):
+    return tuple(-column for column in rising(rng, count))
+
+
 def jumping(rng, count):
     """Far away from what was seen first, and denser."""
     x, y = uniform(rng, count)
@@ -59,7 +63,7 @@ def heavy(rng, count):
     return 1000 * x, np.minimum(rng.zipf(1.5, count), 10**5) * 1000.0
 
 
-SPREAD = [uniform, together, rising, jumping, crowded]
+SPREAD = [uniform, together, rising, falling, jumping, crowded]
 TIED = [symbols, heavy]  # for two bands: with one, all would match
 
 
@@ -125,7 +129,9 @@ def test_few_tuples_are_looked_at(on, shape):
     rng = np.random.default_rng(1)
     r, s = table(rng, shape, "xy"), table(rng, uniform if shape is crowded else shape, "ab")
     found, counters = joined(query_of(on, r, s, "rows"), r, s, engine="grid", threads=1)
-    each = 400 if shape in (rising, jumping) else 40  # cells are made anew when many are crowded
+    each = (
+        400 if shape in (rising, falling, jumping) else 40
+    )  # cells are made anew when many are crowded
     assert counters["comparisons"] < 8 * len(found) + each * counters["tuples"]
 
 
@@ -183,6 +189,27 @@ def test_a_few_wide_bands_do_not_widen_every_lookup():
     s = with_bands(s, np.where(rng.random(COUNT) < 0.005, 10_000, 9))
     query = query_of("r.x BETWEEN s.a AND s.top", r, s, "rows")
     found, counters = joined(query, r, s, engine="grid", threads=1)
+    assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
+
+
+def test_a_band_that_goes_far_beyond_all_values_is_not_compared_with_everyone():
+    """Bounds out there are more ranks apart than fit into 32 bits when they are multiplied."""
+    rng = np.random.default_rng(10)
+    r, s = (
+        pa.table(
+            {
+                "id": np.arange(COUNT, dtype=np.int32),
+                names[0]: rng.integers(0, 10, COUNT).astype(np.int32),
+                names[1]: rng.integers(0, 10 * COUNT, COUNT).astype(np.int32),
+            }
+        )
+        for names in ("xy", "ab")
+    )
+    query = query_of("r.x BETWEEN s.a AND s.a + 3000 AND abs(r.y - s.b) <= 9", r, s, "rows")
+    expected, _ = joined(query, r, s, engine="bisort", threads=1)
+    found, counters = joined(query, r, s, batch=1 << 11, engine="grid", threads=1)
+    assert len(found) > COUNT // 10
+    np.testing.assert_array_equal(found, expected)
     assert counters["comparisons"] < 8 * len(found) + 40 * counters["tuples"]
 
 

@@ -48,6 +48,15 @@ def column(rng: np.random.Generator, shape: str, count: int) -> np.ndarray:
     return rng.choice([-1, 1], count) * 10.0 ** rng.uniform(-3, 3.3, count)
 
 
+def moving(rng: np.random.Generator, shape: str, count: int) -> np.ndarray:
+    """Return the same, or numbers that fall or jump."""
+    if shape == "falling":
+        return -column(rng, "rising", count)
+    if shape == "jumping":
+        return rng.uniform(0, 100, count) + np.arange(count) // (count // 17) * 7 % 11 * 150
+    return column(rng, shape, count)
+
+
 def table(rng: np.random.Generator, shape: str, count: int, names: str) -> pa.Table:
     x, y = (column(rng, shape, count) for _ in range(2))
     whole = x.astype(np.int32)
@@ -128,23 +137,95 @@ def test_two_bands_stay_in_strips_when_new_subwindows_are_to_have_another_struct
     assert candidates_of_two_bands("uniform", 16_000, batch=1000, order="inner") < 12
 
 
+@pytest.mark.parametrize("window", [1 << 12, 1 << 14, 1 << 16])
+@pytest.mark.parametrize("batch", [1000, 4096])
+@pytest.mark.parametrize("order", ["outer", "none"])
+@pytest.mark.parametrize("shape", ["uniform", "skewed", "rising", "falling"])
+def test_two_bands_in_many_batches_look_at_few_candidates(shape, order, batch, window):
+    # Cells are made anew where values move, but only when many are crowded.
+    most = 20 if order == "none" and shape in ("rising", "falling") else 6
+    assert candidates_of_two_bands(shape, window, batch=batch, order=order) < most
+
+
+def test_two_bands_where_values_jump_are_split_anew():
+    assert candidates_of_two_bands("jumping", 1 << 16, batch=1000, order="outer") < 10
+
+
+@pytest.mark.parametrize("window", [1 << 12, 1 << 14])
+@pytest.mark.parametrize("wide", [0.0, 0.001])
+def test_bounds_of_two_columns_are_compared_with_few(wide, window):
+    """Upper bounds need not rise with the lower ones, and a few of them may be far away."""
+    rng = np.random.default_rng(window)
+    count, unit = 3 * window, (1 << 28) // window
+    x, a = rng.integers(0, 1 << 28, (2, count))
+    widths = np.where(rng.random(count) < wide, 1 << 27, rng.integers(0, 4 * unit, count))
+    r = pa.table({"x": x.astype(np.int32)})
+    s = pa.table({"a": a.astype(np.int32), "c": (a + widths).astype(np.int32)})
+    query = Query(
+        r.schema, s.schema, "r.x BETWEEN s.a AND s.c", rows(window), rows(window),
+        order=Order("outer"),
+    )  # fmt: skip
+    report = counters(query, r, s, batch=4096)
+    assert report["results"] > count
+    # Sixteen are looked at at a time.
+    assert report["comparisons"] < 20 * (report["results"] + report["tuples"])
+
+
+@pytest.mark.parametrize("span", [rows(256), time(256)])
+@pytest.mark.parametrize("order", ["outer", "none"])
+def test_what_comes_at_once_meets_no_more_than_windows_hold(order, span):
+    count = 1 << 15
+    rng = np.random.default_rng(3)
+    r, s = (
+        pa.table(
+            {
+                "ts": np.arange(count),
+                name: rng.integers(0, 1 << 20, count).astype(np.int32),
+            }
+        )
+        for name in "xa"
+    )
+    query = Query(
+        r.schema, s.schema, "abs(r.x - s.a) <= 400", span, span,
+        time=("ts", "ts"), order=Order(order),
+    )  # fmt: skip
+    whole = counters(query, r, s, batch=1 << 15, engine="bisort")
+    pieces = counters(query, r, s, batch=4096, engine="bisort")
+    assert whole["results"] == pieces["results"]
+    assert whole["comparisons"] < 1.1 * pieces["comparisons"]
+
+
+def counters(query, r, s, *, batch, **options):
+    with CpuDevice(threads=1, **options) as device:
+        sources = ([ArrowSource(one, name="t")] for one in (r, s))
+        for _ in Session(query, *sources, device, batch=batch):
+            pass
+        return device.counters()
+
+
 def candidates_of_two_bands(shape, window, *, order="none", batch=1 << 16, **options):
     """Join with ten partners on average; return candidates per tuple and pair.
 
     The constant they are compared with is ours; that it holds at every size is the point.
     """
     rng = np.random.default_rng(window)
-    count = 2 * window
-    r, s = table(rng, shape, count, "xy"), table(rng, shape, count, "ab")
-    share = np.sqrt(10 / window)
-    gaps = np.abs(r["x"].to_numpy() - np.roll(s["a"].to_numpy(), 1))
-    reach = int(np.nanquantile(gaps, share))
-    on = f"abs(r.x - s.a) <= {max(1, reach)} AND abs(r.y - s.b) <= {max(1, reach)}"
+    count = 3 * window
+    moves = shape in ("rising", "falling", "jumping")
+    other = "uniform" if moves else shape
+    x, a = (1000 * moving(rng, shape, count) for _ in range(2))
+    y, b = (1000 * column(rng, other, count) for _ in range(2))
+    r, s = (
+        pa.table({name: values.astype(np.int32) for name, values in columns.items()})
+        for columns in ({"x": x, "y": y}, {"a": a, "b": b})
+    )
+    share, back = np.sqrt(10 / window), rng.integers(1, window, window)
+    here = rng.integers(window, count, window)
+    reach = [
+        max(1, int(np.quantile(np.abs(one[here] - two[here - back]), share)))
+        for one, two in ((x, a), (y, b))
+    ]
+    on = f"abs(r.x - s.a) <= {reach[0]} AND abs(r.y - s.b) <= {reach[1]}"
     query = Query(r.schema, s.schema, on, rows(window), rows(window), order=Order(order))
-    with CpuDevice(threads=1, **options) as device:
-        sources = ([ArrowSource(one, name="t")] for one in (r, s))
-        for _ in Session(query, *sources, device, batch=batch):
-            pass
-        report = device.counters()
+    report = counters(query, r, s, batch=batch, **options)
     assert report["results"] > count
     return report["comparisons"] / (report["results"] + report["tuples"])

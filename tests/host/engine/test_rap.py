@@ -3,11 +3,18 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eddyline.device.cpu import CpuDevice
 from eddyline.engine.structure import Structure
+from eddyline.io.source import ArrowSource
+from eddyline.plan import Order
+from eddyline.query import Query
+from eddyline.query.window import rows, time, unbounded
+from eddyline.session import Session
 from eddyline.streams import PanJoin
 from tests.host.engine.model import LAST
 
@@ -177,3 +184,35 @@ def test_rising_values_end_up_in_one_partition():
     following = Structure("rap", capacity=1000, partitions=10, splitters=table.balance().splitters)
     following.insert(np.arange(1000, 2000), np.arange(1000))
     assert following.balance().counts.tolist() == [0] * 9 + [1000]
+
+
+def unevenness_of_tables(window):
+    """Join rows that come ever faster; return the unevenness of each full table of R.
+
+    Subwindows follow the window, so each has another number of partitions than the one before.
+    """
+    count = 1 << 18
+    rng = np.random.default_rng(1)
+    ts = np.sort((count * rng.random(count) ** 0.7).astype(np.int64))
+    r, s = (
+        pa.table({"ts": ts, name: rng.normal(2**29, 2**24, count).astype(np.int32)})
+        for name in ("x", "a")
+    )
+    on = "abs(r.x - s.a) <= 50"
+    query = Query(r.schema, s.schema, on, window, window, time=("ts", "ts"), order=Order("outer"))
+    errors, sealed = [], 0
+    with CpuDevice(engine="rap", threads=1) as device:
+        sources = ([ArrowSource(one, name="test")] for one in (r, s))
+        for _ in Session(query, *sources, device, batch=2048):
+            report = device.counters()
+            if report["sealed_r"] > sealed:
+                sealed = report["sealed_r"]
+                errors.append(report["unevenness_r"] / 1e6)
+    return errors
+
+
+@pytest.mark.parametrize("window", [rows(1 << 17), time(1 << 17), unbounded()])
+def test_tables_are_even_however_many_partitions_each_has(window):
+    errors = unevenness_of_tables(window)
+    assert len(errors) >= 3
+    assert max(errors) < 0.2

@@ -103,6 +103,6 @@ EXPORT u64 eddyline_structure_histogram(const Alone* one, u64* counts, u64* spli
     auto* table = dynamic_cast<RapTable<u32>*>(one->structure.get());
     if (!table) return 0;
     for (const Histogram& partition : table->histogram()) *counts++ = partition.count;
-    for (u64 splitter : adjusted(table->histogram())) *splitters++ = splitter;
+    for (u64 splitter : adjusted(table->histogram(), table->histogram().size())) *splitters++ = splitter;
     return table->histogram().size();
 }

@@ -60,8 +60,10 @@ template <class K> class BiSort : public Structure<K> {
     Array<u32> refs_, next_refs_;
     size_t size_ = 0, limit_;
     bool intervals_, complement_;
-    // Bounds of one attribute rise together; those of two need not.
+    // Bounds of one attribute rise together; those of two need not. Then it is known how far each
+    // partition reaches, each sixteen of these, and so on.
     bool monotone_ = true;
+    std::vector<Array<K>> reach_;
     Items<K> buffer_, merging_;
     Sorter<K> sorter_;
 
@@ -122,11 +124,8 @@ public:
             }
         } else if (size_) {
             for (size_t i = from; i < to; i++) {
-                size_t end = low_.up_to(batch.b[i], 0);
-                found.examined += end;
-                size_t first = found.copied.size();
-                for (size_t at = 0; at < end; at++)
-                    if (high_.data()[at] >= batch.a[i]) found.copied.push_back(refs_[at]);
+                size_t first = found.copied.size(), end = low_.up_to(batch.b[i], 0);
+                if (end) reaching(reach_.size(), 0, end, batch.a[i], found);
                 if (found.copied.size() > first)
                     found.copies.push_back({batch.ref[i], u32(first), u32(found.copied.size())});
             }
@@ -137,7 +136,9 @@ public:
     const u32* refs() const override { return refs_.data(); }
     size_t size() const override { return size_ + buffer_.size(); }
     size_t bytes() const override {
-        return low_.bytes() + high_.bytes() + next_low_.bytes() + next_high_.bytes() +
+        size_t reach = 0;
+        for (const auto& level : reach_) reach += level.capacity() * sizeof(K);
+        return reach + low_.bytes() + high_.bytes() + next_low_.bytes() + next_high_.bytes() +
                4 * (refs_.capacity() + next_refs_.capacity()) +
                (buffer_.a.capacity() + merging_.a.capacity()) * (2 * sizeof(K) + 4);
     }
@@ -156,6 +157,33 @@ private:
         merge(merging_);
         buffer_.clear();
         merging_.clear();
+    }
+
+    // Of the tuples before `end`, find those that reach up to x, among what a place of the level above covers.
+    void reaching(size_t level, size_t above, size_t end, K x, Found& found) const {
+        const K* keys = level ? reach_[level - 1].data() : high_.data();
+        size_t from = above * PARTITION, n = ((end - 1) >> (4 * level)) + 1 - from;
+        u32 hits = at_least16(keys + from, x);
+        if (n < PARTITION) hits &= (u32(1) << n) - 1;
+        if (!level) found.examined += std::min(n, PARTITION);
+        for (; hits; hits &= hits - 1) {
+            size_t at = from + __builtin_ctz(hits);
+            if (level) reaching(level - 1, at, end, x, found);
+            else found.copied.push_back(refs_[at]);
+        }
+    }
+    void find_reach() {
+        reach_.clear();
+        const K* keys = high_.data();
+        for (size_t n = size_; n > PARTITION;) {
+            size_t parts = (n + PARTITION - 1) / PARTITION;
+            Array<K> most(parts + PARTITION);  // sixteen are read at a time
+            for (size_t i = 0; i < parts; i++)
+                most[i] = *std::max_element(keys + i * PARTITION, keys + std::min(n, (i + 1) * PARTITION));
+            reach_.push_back(std::move(most));
+            keys = reach_.back().data();
+            n = parts;
+        }
     }
 
     void probe_buffer(const Items<K>& batch, size_t from, size_t to, Found& found) const {
@@ -220,6 +248,7 @@ private:
         }
         std::swap(refs_, next_refs_);
         size_ = whole;
+        if (!monotone_) find_reach();
     }
 };
 

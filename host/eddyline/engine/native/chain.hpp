@@ -17,16 +17,48 @@ template <class K> struct Keys {
 
 // Borders of strips in the first of two dimensions. A tuple lies in the strip of its lower bound.
 struct Strips {
+    static constexpr size_t MOST = 1 << 14;  // strips to be added: numbers have 16 bits
+    static constexpr size_t FEW = 256;       // tuples that do not crowd a strip
     std::vector<u64> borders;
     std::vector<u64> reach;  // largest upper bound up to each strip
-    size_t made_for = 0;
+    std::vector<u32> held;   // tuples in each
+    u64 number = 1 << 15;    // of the first strip
+    u64 width = 1;           // of most strips
+    u64 least = ~u64(0);     // lower bound of all tuples
+    size_t made_for = 0, left = 0, most = 0;  // strips that may be added, tuples in the fullest
+    double usual = 1;        // share of the tuples that was expected in the fullest
 
     size_t of(u64 x) const {
         return partition_point(borders.data(), borders.size(), [&](u64 border) { return border <= x; });
     }
-    void extend(size_t strip, u64 high) {
-        for (; strip < reach.size() && reach[strip] < high; strip++) reach[strip] = high;
+    // Values that keep rising or falling find strips as wide as the others beyond the last border, and
+    // before the first; what is much further away is not worth so many. Tuples that are there stay where
+    // they are. They are found in a strip below their own, but not above, so a new first strip ends
+    // below all of them.
+    void widen(u64 low) {
+        auto lacks = [&](u64 from, u64 to) { return to > from && to - from > width && (to - from) / width <= left; };
+        if (borders.empty()) return;
+        for (; lacks(borders.back(), low); left--) {
+            borders.push_back(borders.back() + width);
+            reach.push_back(reach.back());
+            held.push_back(0);
+        }
+        for (; lacks(low, borders[0]) && low < least; left--, number--) {
+            borders.insert(borders.begin(), std::min(borders[0] - width, least));
+            reach.insert(reach.begin(), 0);
+            held.insert(held.begin(), 0);
+        }
     }
+    // Note a tuple that is stored, and return its strip.
+    size_t take(u64 low, u64 high) {
+        size_t strip = of(low);
+        for (size_t at = strip; at < reach.size() && reach[at] < high; at++) reach[at] = high;
+        most = std::max<size_t>(most, ++held[strip]);
+        least = std::min(least, low);
+        return strip;
+    }
+    // Whether several times as many as expected are in one strip.
+    bool crowded(size_t tuples) const { return most > FEW && most > 4 * usual * tuples; }
     size_t first_reaching(u64 low) const {
         return partition_point(reach.data(), reach.size(), [&](u64 high) { return high < low; });
     }
@@ -62,6 +94,7 @@ template <class K> struct Subwindow {
     Kind kind;
     Strips strips;
     u64 tuples = 0;  // that were stored, also those that no lookup can find
+    u64 split_for = 0;  // tuples that it had when it was last split anew, if ever
     // Where tuples may come in any order. Those that come after the subwindow is full and lie before
     // `from` of the next are kept aside, and looked up together with the others.
     i64 from = EARLIEST, oldest = LATEST, newest = EARLIEST;  // times, the last two of what is in it
@@ -74,10 +107,11 @@ struct Stored { u64 base, first, last, tuples; i64 oldest = 0, newest = 0; };
 
 template <class K> class Chain {
     static constexpr size_t SAMPLE = 2048, CHAINED = 12;
+    static constexpr u64 FIRST = 256;
     const Path* path_;
     int side_;
     size_t target_;               // tuples of a subwindow
-    std::vector<u64> splitters_;  // of the next RaP-Table
+    std::vector<Histogram> histogram_;  // of the newest full RaP-Table
     Strips strips_;               // of the next subwindow
     std::vector<K> sample_, last_sample_;  // some keys of the newest subwindow, and of the one before
     Sorter<K> sorter_;
@@ -170,8 +204,12 @@ private:
         for (size_t i = items.size() ? sampled_ % step : 0; i < items.size(); i += step, sampled_++)
             if (sample_.size() < SAMPLE) sample_.push_back(items.a[i]);
             else sample_[sampled_ % SAMPLE] = items.a[i];
-        if (path_->strips() && open.structure->size() > 4 * open.strips.made_for)
-            resplit(open, columns);
+        u64 size = open.structure->size();
+        // The first RaP-Table knows nothing of its keys until it has some.
+        bool blind = open.kind == Kind::rap && histogram_.empty() && last_sample_.empty();
+        // Strips are made anew when there are many more tuples, or several times as many in one of them as expected.
+        bool uneven = open.strips.crowded(size) && size > open.split_for + open.split_for / 4;
+        if (path_->strips() ? uneven || size > 4 * open.strips.made_for : blind && size > 4 * std::max(open.split_for, FIRST)) resplit(open, columns);
         if (full(open)) seal(open, columns);
     }
 
@@ -200,7 +238,7 @@ public:
             u32 ref = keys.items.ref[i];
             size_t begin = strips.first_reaching(keys.x_low[ref]), end = strips.of(keys.x_high[ref]);
             for (size_t strip = begin; strip <= end && strip < count; strip++) {
-                auto [a, b] = path_->interval(strip, keys.items.a[i], keys.items.b[i]);
+                auto [a, b] = path_->interval(strips.number + strip, keys.items.a[i], keys.items.b[i]);
                 spread.add(strip, a, b, ref);
             }
         }
@@ -219,15 +257,15 @@ public:
         }
     }
 
-    std::unique_ptr<Structure<K>> make(Kind kind, size_t capacity) const {
+    // A structure whose tuples are probably spread as `histogram` says.
+    std::unique_ptr<Structure<K>> make(Kind kind, size_t capacity, const std::vector<Histogram>& histogram) const {
         bool intervals = path_->intervals(side_);
         switch (kind) {
             case Kind::hash: return std::make_unique<HashRing<K>>(capacity);
             case Kind::rap: {
                 size_t partitions = std::max<size_t>(1, capacity / path_->width);
-                bool known = splitters_.size() + 1 == partitions;
-                return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma,
-                                                     known ? splitters_ : sampled_splitters(partitions));
+                auto splitters = histogram.empty() ? std::vector<u64>() : adjusted(histogram, partitions);
+                return std::make_unique<RapTable<K>>(intervals, capacity, partitions, path_->sigma, splitters);
             }
             case Kind::wib: return std::make_unique<WibTree<K>>(intervals, capacity, path_->width);
             default: return std::make_unique<BiSort<K>>(intervals, path_->buffer, path_->complement);
@@ -238,7 +276,7 @@ public:
     Subwindow<K> alone(const Keys<K>& keys) const {
         Subwindow<K> one{0, 0, nullptr, kind, {}};
         bool hash = kind == Kind::hash;
-        one.structure = hash ? make(Kind::hash, keys.items.size())
+        one.structure = hash ? make(Kind::hash, keys.items.size(), {})
                              : std::make_unique<BiSort<K>>(path_->intervals(side_), 0, path_->complement);
         if (!path_->strips()) {
             one.structure->insert(keys.items);
@@ -266,7 +304,7 @@ public:
     size_t bytes() const {
         size_t all = 0;
         for (const auto& one : subwindows)
-            all += one.structure->bytes() + (one.aside ? one.aside->bytes() : 0) + 8 * (one.strips.borders.capacity() + one.strips.reach.capacity());
+            all += one.structure->bytes() + (one.aside ? one.aside->bytes() : 0) + 20 * one.strips.borders.capacity();
         return all;
     }
 
@@ -274,12 +312,12 @@ private:
     // Put items behind their strips, in order.
     void place(const Items<K>& items, const Keys<K>& keys, Strips& strips, u32 first, Items<K>& out,
                Spread<K>& spread) const {
+        for (u32 ref : items.ref) strips.widen(keys.x_low[ref]);
         spread.clear(strips.borders.size() + 1);
         for (size_t i = 0; i < items.size(); i++) {
             u32 ref = items.ref[i];
-            size_t strip = strips.of(keys.x_low[ref]);
-            strips.extend(strip, keys.x_high[ref]);
-            auto [a, b] = path_->interval(strip, items.a[i], items.b[i]);
+            size_t strip = strips.take(keys.x_low[ref], keys.x_high[ref]);
+            auto [a, b] = path_->interval(strips.number + strip, items.a[i], items.b[i]);
             spread.add(strip, a, b, first + ref);
         }
         spread.sort(out);
@@ -301,15 +339,16 @@ private:
     void create(u64 first, size_t batch) {
         size_t capacity = kind == Kind::hash ? batch : std::max(target_, batch);
         i64 from = subwindows.empty() ? EARLIEST : subwindows.back().newest;
-        subwindows.push_back({first, first, make(kind, capacity), kind, strips_});
+        subwindows.push_back({first, first, make(kind, capacity, expected()), kind, strips_});
         subwindows.back().from = from;
     }
 
     void seal(Subwindow<K>& one, const Columns& columns) {
         sealed++;
         if (path_->strips()) strips_ = next_strips(one, columns);
+        histogram_.clear();
         if (auto* rap = dynamic_cast<RapTable<K>*>(one.structure.get())) {
-            splitters_ = adjusted(rap->histogram());
+            histogram_ = rap->histogram();
             double even = double(one.structure->size()) / rap->histogram().size(), off = 0;
             for (const auto& h : rap->histogram()) off += std::abs(double(h.count) - even);
             error = even > 0 ? off / even / rap->histogram().size() : 0;
@@ -335,12 +374,11 @@ private:
         return most;
     }
 
-    // Splitters of a first RaP-Table, from some keys of the subwindow before.
-    std::vector<u64> sampled_splitters(size_t partitions) const {
-        std::vector<u64> splitters;
-        for (size_t i = 1; i < partitions && last_sample_.size(); i++)
-            splitters.push_back(last_sample_[i * last_sample_.size() / partitions]);
-        return splitters;
+    // How keys to come are spread: as those of the RaP-Table before. The first goes by some keys of the
+    // subwindow before.
+    std::vector<Histogram> expected() const {
+        if (kind != Kind::rap || histogram_.size()) return histogram_;
+        return histogram_of(last_sample_.data(), last_sample_.size());
     }
 
     Strips next_strips(const Subwindow<K>& one, const Columns& columns) const {
@@ -383,16 +421,15 @@ private:
             one.strips = make_strips(low, high, all.size());
             u64 ones = path_->range_bits == 64 ? ~u64(0) : (u64(1) << path_->range_bits) - 1;
             for (size_t i = 0; i < all.size(); i++) {
-                size_t strip = one.strips.of(low[i]);
-                one.strips.extend(strip, high[i]);
-                u64 prefix = u64(strip) << path_->range_bits;
+                u64 prefix = (one.strips.number + one.strips.take(low[i], high[i])) << path_->range_bits;
                 all.a[i] = prefix | (all.a[i] & ones);
                 all.b[i] = prefix | (all.b[i] & ones);
             }
         }
-        one.structure = make(one.kind, std::max(target_, all.size()));
-        if (one.structure->sorted()) sorter_.sort(all);
+        if (one.kind != Kind::hash) sorter_.sort(all);
+        one.structure = make(one.kind, std::max(target_, all.size()), histogram_of(all.a.data(), all.size()));
         one.structure->insert(all);
+        one.split_for = all.size();
     }
 
     void x_of(const Subwindow<K>& one, const Items<K>& all, const Columns& columns,
@@ -449,6 +486,21 @@ private:
             if (strips.borders.empty() || border > strips.borders.back()) strips.borders.push_back(border);
         }
         strips.reach.assign(strips.borders.size() + 1, 0);
+        strips.held.assign(strips.borders.size() + 1, 0);
+        strips.left = std::min(4 * strips.borders.size(), Strips::MOST);
+        if (some.empty()) return strips;
+        // Without the outermost, which may lie far away.
+        u64 inner = some[some.size() * 15 / 16].first - some[some.size() / 16].first;
+        strips.width = std::max<u64>(1, inner / (count * 14 / 16 + 1));
+        size_t fullest = 0;
+        for (auto at = some.begin(); at < some.end();) {
+            size_t strip = strips.of(at->first);
+            auto end = some.end();
+            if (strip < strips.borders.size()) end = std::lower_bound(at, end, std::make_pair(strips.borders[strip], u64(0)));
+            fullest = std::max<size_t>(fullest, end - at);
+            at = end;
+        }
+        strips.usual = double(std::max<size_t>(fullest, PARTITION)) / some.size();  // fewer may be chance
         return strips;
     }
 };

@@ -129,16 +129,18 @@ private:
         at = at < 0 ? 0 : at;
         return at < SEGMENTS ? at : SEGMENTS - 1;
     }
+    // Ranks far outside of what was seen are further apart than an int32 tells.
+    static u32 apart(int32_t low, int32_t high) { return u32(high) - u32(low); }
     bool is_wide(int s, const Box& box, const Spot& spot) const {
         bool any = !cells_.fits(s, box);
-        for (int d = 0; d < D; d++) any |= u32(spot.high[d] - spot.low[d]) > limit_[d];
+        for (int d = 0; d < D; d++) any |= apart(spot.low[d], spot.high[d]) > limit_[d];
         return any;
     }
 
     // Remember how far a tuple reaches that is stored.
     void note(int s, const Spot& spot) {
         for (int d = 0; d < D; d++) {
-            u32 covers = spot.high[d] - spot.low[d], *reach = reach_[s][d].data();
+            u32 covers = apart(spot.low[d], spot.high[d]), *reach = reach_[s][d].data();
             size_t at = segment(spot.low[d]), end = segment(spot.high[d]);
             do if (reach[at] < covers) reach[at] = covers;
             while (++at <= end);
@@ -159,7 +161,7 @@ private:
                 int32_t rank = ranks_[d].of(low), last = rank;
                 if (low != high) {
                     last = ranks_[d].of(high);
-                    covers = last - rank;
+                    covers = apart(rank, last);
                     wide |= covers > limit_[d];
                     const u32* reach = reach_[s][d].data();
                     size_t at = segment(rank), end = segment(last);
@@ -290,7 +292,7 @@ private:
             auto& widths = covered[d];
             for (const Box& box : some)
                 if (box.low[d] != box.high[d])
-                    widths.push_back(ranks_[d].of(box.high[d]) - ranks_[d].of(box.low[d]));
+                    widths.push_back(apart(ranks_[d].of(box.low[d]), ranks_[d].of(box.high[d])));
             std::sort(widths.begin(), widths.end());
             u32 usual = widths.empty() ? 0 : widths[widths.size() / 2];
             share[d] = std::max(1.0, double(usual)) / (u32(1) << Ranks::BITS);
@@ -328,7 +330,7 @@ private:
             double cost = LANES * cells + wide;
             if (cost >= least) continue;
             least = cost;
-            for (int d = 0; d < D; d++) limit_[d] = 4 * most[d] + (u32(1) << (Ranks::BITS - 7));
+            for (int d = 0; d < D; d++) limit_[d] = u32(std::min<u64>(4 * u64(most[d]) + (u64(1) << (Ranks::BITS - 7)), ~u32(0)));
         }
     }
 

@@ -23,6 +23,7 @@ constexpr size_t GROUP = size_t(1) << 23;    // candidates that are put in order
 constexpr size_t SLICE = size_t(1) << 12;    // arrivals whose keys stay in a core's cache
 constexpr size_t MANY = 16;                  // pairs per arrival from which on ranges are better than cells
 constexpr size_t SPARE = 64;                 // batches whose memory is used again
+constexpr u64 MOST_LIVE = u64(1) << 31;      // tuples of a side whose ages are compared modulo 2^32
 constexpr size_t LEAST = size_t(1) << 14;    // tuples of a subwindow where the window has no number
 
 // Numbers that describe a join, one after the other; `eddyline.engine.indexed` writes them.
@@ -56,6 +57,8 @@ class Join {
     bool open_ = false;   // a batch has been looked up and its pairs are being pulled
     std::vector<Candidates> candidates_;
     u64 arrivals_ = 0, closed_ = 0, pairs_ = 0;
+    u64 seen_arrivals_ = 0, seen_pairs_ = 0;  // when it was last asked whether there are many
+    bool gave_way_ = false;                   // cells have become ranges
     double batch_size_ = 0;
     // Without order: where to go on.
     size_t source_ = 0, record_ = 0, offset_ = 0;
@@ -103,6 +106,11 @@ public:
     // join of the same plan has made them, or nothing; they are read when the batch is looked up.
     void push(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2], const u8* written) {
         size_t slice = by_arrival_ ? pool_.size() * SLICE : n;  // threads have to be worth waking up
+        // All that is looked up at once meets its own kind, however far apart: not more than windows hold.
+        if (!by_arrival_ && n > SLICE && !stores[0] && !written) {
+            size_t s_count = std::accumulate(sides, sides + n, size_t(0));
+            slice = std::max(SLICE, held(0, r, n - s_count) + held(1, s, s_count));
+        }
         for (size_t from = 0, some; from < n; from += some) {
             some = std::min(slice, n - from);
             waiting_.push_back(batch_of(sides + from, some, r, s, stores));
@@ -180,6 +188,17 @@ public:
     }
 
 private:
+    // About how many of a side's tuples its window holds, where these come, but not more than these.
+    size_t held(int side, const u8* records, size_t n) const {
+        const Window& window = columns_[side].window;
+        size_t stride = columns_[side].layout.stride;
+        if (window.kind == 0) return size_t(std::min<u64>(window.size, n));
+        if (window.kind == 2 || n < 2) return n;
+        i64 first = Layout::time(records), last = Layout::time(records + (n - 1) * stride);
+        double span = double(last) - double(first);
+        return span > double(window.size) ? size_t(double(n) * (double(window.size) / span)) : n;
+    }
+
     Batch batch_of(const u8* sides, size_t n, const u8* r, const u8* s, const u8* const stores[2]) {
         Batch batch;
         if (!spare_.empty()) {
@@ -271,27 +290,26 @@ public:
         return n;
     }
 
-    // How many pairs the batch at hand has, and in how many records, without making them. Exact
+    // How many pairs all has that was pushed, and in how many records, without making them. Exact
     // where keys decide all and no candidate is too old; an upper bound otherwise.
     void ranges(u64* pairs, u64* records) {
         *pairs = *records = 0;
         for (u64 most, none; by_arrival_ && next(&most, &none); *records = *pairs += most)
             if (most > group_.r.size() && ended_) end();
-        if (!open_) {
-            if (waiting_.empty()) return;
-            begin();
+        while (open_ || !waiting_.empty()) {
+            if (!open_) begin();
+            while (chained_ && to_ < batch_.sides.size()) {
+                from_ = to_;
+                next_arrivals();
+                *pairs = *records += group_.r.size();
+            }
+            for (const auto& some : candidates_) {
+                *records += some.records.size();
+                for (const Record& one : some.records) *pairs += one.end - one.begin;
+            }
+            closed_ += batch_.sides.size();
+            end();
         }
-        while (chained_ && to_ < batch_.sides.size()) {
-            from_ = to_;
-            next_arrivals();
-            *pairs = *records += group_.r.size();
-        }
-        for (const auto& some : candidates_) {
-            *records += some.records.size();
-            for (const Record& one : some.records) *pairs += one.end - one.begin;
-        }
-        closed_ += batch_.sides.size();
-        end();
     }
 
     void flush() {
@@ -306,6 +324,7 @@ public:
 
     u64 closed() const { return closed_; }
     bool between() const { return !open_; }
+    bool gave_way() const { return gave_way_; }
     void set_kind(size_t path, int kind) { lookups_[path]->set_kind(Kind(kind)); }
     void set_subwindows(size_t count) { subwindows_ = count; }
 
@@ -386,6 +405,10 @@ private:
             batch_.start[side].resize(count);
             batch_.stop[side].resize(count);
         }, batch_.sides.size() >= SLICE);
+        for (int side : {0, 1})
+            if ((by_arrival_ || chained_) && columns_[side].count - columns_[side].oldest() > MOST_LIVE)
+                throw std::runtime_error(std::string("the window of ") + "RS"[side] + " has more than " +
+                                         std::to_string(MOST_LIVE) + " rows at once: take a shorter one, or engine bisort");
         size_t n = batch_.sides.size();
         arrivals_ += n;
         batch_size_ = batch_size_ ? 0.8 * batch_size_ + 0.2 * n : n;
@@ -532,12 +555,17 @@ private:
 
     // Where there are many pairs, go on with ranges instead of cells.
     void reconsider() {
-        if (!by_arrival_ || reach_.on || arrivals_ < LEAST || pairs_ < MANY * arrivals_) return;
+        u64 arrivals = arrivals_ - seen_arrivals_, pairs = pairs_ - seen_pairs_;
+        if (!by_arrival_ || reach_.on || arrivals < LEAST) return;
+        seen_arrivals_ = arrivals_;  // what was long ago says nothing
+        seen_pairs_ = pairs_;
+        if (pairs < MANY * arrivals) return;
         auto lookup = by_arrival_->sorted(columns_);
         if (!lookup) return;
         lookup->examined = by_arrival_->examined;
         lookups_.push_back(std::move(lookup));
         by_arrival_ = nullptr;
+        gave_way_ = true;
     }
 
     // Find more partners of some arrivals, in any order. Few are written down, many wait to be taken.
@@ -897,6 +925,7 @@ EXPORT int eddyline_join_take(Join* join, u32* r, u32* s, u64* at, u64* ends, u6
 EXPORT int eddyline_join_ranges(Join* join, u64* pairs, u64* records, char* error, u64 size) {
     return guarded(error, size, [&] { join->ranges(pairs, records); return 0; });
 }
+EXPORT int eddyline_join_gave_way(const Join* join) { return join->gave_way(); }
 EXPORT u64 eddyline_join_closed(const Join* join) { return join->closed(); }
 EXPORT void eddyline_join_flush(Join* join) { join->flush(); }
 EXPORT void eddyline_join_report(const Join* join, u64* to) { join->report(to); }

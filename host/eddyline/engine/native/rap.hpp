@@ -8,9 +8,8 @@ namespace eddyline {
 struct Histogram { u64 count, min, max; };
 
 // Algorithm 1. Where `sum` passes N/P * j within a partition, splitter j lies there, as far into
-// its values as if they were spread evenly.
-inline std::vector<u64> adjusted(const std::vector<Histogram>& partitions) {
-    size_t p = partitions.size();
+// its values as if they were spread evenly. There may be more partitions to come, or fewer, than there were.
+inline std::vector<u64> adjusted(const std::vector<Histogram>& partitions, size_t p) {
     double n = 0, sum = 0;
     for (const auto& one : partitions) n += one.count;
     std::vector<u64> splitters;
@@ -29,6 +28,18 @@ inline std::vector<u64> adjusted(const std::vector<Histogram>& partitions) {
     for (size_t i = 1; i < splitters.size(); i++)
         splitters[i] = std::max(splitters[i], splitters[i - 1]);
     return splitters;
+}
+
+// The same of some keys, which are sorted: what lies between two of them is taken to be spread evenly.
+template <class K> std::vector<Histogram> histogram_of(const K* keys, size_t n) {
+    constexpr size_t MOST = 4096;
+    std::vector<Histogram> all;
+    size_t step = n / MOST + 1;
+    for (size_t i = 0, j = 0; i < n; i = j) {
+        j = std::min(i + step, n);
+        all.push_back({j - i, keys[i], keys[std::min(j, n - 1)]});
+    }
+    return all;
 }
 
 template <class K> class RapTable : public Structure<K> {
