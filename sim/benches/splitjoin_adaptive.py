@@ -182,13 +182,29 @@ async def order_is_coarser_while_results_keep_the_input_waiting_and_finer_when_n
     assert set(groups.sizes) >= {1, MOST}, f"groups of {set(groups.sizes)} only"
 
 
-@cocotb.test()
-async def groups_stay_small_where_scans_are_the_limit(dut):
-    """Stars are in nobody's way there, so fewer of them would not help."""
+async def begun(dut):
+    """Return an operator that adapts its precision."""
     run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0])
     run.traffic.order = ("OUTER", None)
     run.set({"adaptive": 1})
     await run.start()
+    return run
+
+
+async def emptied(run):
+    """Flush the operator, and return what came and the groups that its stars have made."""
+    run.traffic.star(flush=True)
+    run.send()
+    await run.settled(1)
+    (parts,) = run.parts.values()
+    whole = Whole(parts, run.traffic)
+    return whole, Groups(run.traffic, whole.stars)
+
+
+@cocotb.test()
+async def groups_stay_small_where_scans_are_the_limit(dut):
+    """Stars are in nobody's way there, so fewer of them would not help."""
+    run = await begun(dut)
     bench = run.bench
     for _ in range((STEPS + 6) * PERIOD // 4):  # a tuple takes seven cycles
         arrive(run, values=250)
@@ -198,21 +214,14 @@ async def groups_stay_small_where_scans_are_the_limit(dut):
     assert bench.get("waited") > STEPS * PERIOD // 2
     reached = precision(bench)
     assert reached == COARSEST_LOG + 1, f"the precision is {reached}, not that of single arrivals"
-    run.traffic.star(flush=True)
-    run.send()
-    await run.settled(1)
-    (parts,) = run.parts.values()
-    whole = Whole(parts, run.traffic)
-    whole.check(Groups(run.traffic, whole.stars).parts)
+    whole, groups = await emptied(run)
+    whole.check(groups.parts)
 
 
 @cocotb.test()
 async def it_settles_at_the_finest_order_that_sustains_the_input(dut):
     """At a pace between those of strict inner order, a star per slot, and of the next step."""
-    run = Run(dut, coverage=COVERAGE, order=STRICT, setting=SETTINGS[0])
-    run.traffic.order = ("OUTER", None)
-    run.set({"adaptive": 1})
-    await run.start()
+    run = await begun(dut)
     bench, seen, waited = run.bench, [], []
     bench.watch(lambda: seen.append(precision(bench)))
     for _ in range(300 * PERIOD // PACE):
@@ -224,11 +233,7 @@ async def it_settles_at_the_finest_order_that_sustains_the_input(dut):
     assert late[1] > 0.8 * late.total(), f"cycles at each step were {late}"
     waits = waited[-1] - waited[len(waited) // 2]
     assert waits < 0.08 * late.total(), f"{waits} of {late.total()} cycles had to wait"
-    run.traffic.star(flush=True)
-    run.send()
-    await run.settled(1)
-    (parts,) = run.parts.values()
-    Groups(run.traffic, Whole(parts, run.traffic).stars)  # ids wrap, so pairs are not compared
+    await emptied(run)  # ids wrap, so pairs are not compared
 
 
 @cocotb.test()

@@ -1,10 +1,8 @@
 """Spark's plain band query is given up when its budget is spent, and else has the same pairs."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.bench.own_process import lines_of
 
 COMMAND = """
 from bench import spark_plain
@@ -16,14 +14,7 @@ for rows, budget in ((1 << 16, 0), (1 << 13, 10**6)):
 
 @pytest.mark.slow
 def test_a_budget_ends_the_plain_query():
-    told = subprocess.run(
-        [sys.executable, "-c", COMMAND],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-    assert told.returncode == 0, told.stderr[-3000:]
-    many, short, few, whole = told.stdout.splitlines()
+    many, short, few, whole = lines_of(COMMAND)
     assert "65,536 rows a side" in many
     assert "8,192 rows a side" in few
     assert "did not finish" in short

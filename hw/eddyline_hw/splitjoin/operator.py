@@ -50,7 +50,7 @@ class SplitJoin(wiring.Component):
     and are combined at the end. Nothing is lost when the output stalls: the input waits.
 
     A tuple is taken every ``max(1, ceil(slots / lanes))`` cycles, where ``slots`` is the share of
-    the opposite window on one core; with inner order one cycle later.
+    the opposite window on one core; with inner order later, see :meth:`rows`.
 
     Parameters
     ----------
