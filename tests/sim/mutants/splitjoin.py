@@ -113,7 +113,7 @@ MUTANTS = [
         "sequencer without a throttle",
         Patch(
             "eddyline_hw.splitjoin.core",
-            "sequencer.hold.eq(~self.matcher.room)",
+            "sequencer.hold.eq(self.held)",
             "sequencer.hold.eq(0)",
         ),
         lambda module: split_join(SplitCore=module.SplitCore),
