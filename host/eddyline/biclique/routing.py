@@ -234,6 +234,23 @@ class _Groups:
     valid: np.ndarray
 
 
+def _alike(table: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the places at which all columns of small numbers have the same values."""
+    if not len(table[0]):
+        return []
+    code, bound = np.zeros(len(table[0]), np.int64), 1
+    for column in table:
+        least = int(column.min())
+        size = int(column.max()) - least + 1
+        if bound * size >= 1 << 62:
+            bound, code = len(code), np.unique(code, return_inverse=True)[1]
+        code, bound = code * size + (column - least), bound * size
+    if bound <= 1 << 16:
+        code = code.astype(np.uint16)  # these are sorted without comparing them
+    order = np.argsort(code, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(code[order])) + 1)
+
+
 @dataclass(frozen=True)
 class Router:
     """Finds the ways of one side's rows; with ``strays``, of rows that nothing can match, too."""
@@ -259,14 +276,14 @@ class Router:
         table = [self._home(groups[0], spread)]
         for one in groups:
             table += [one.first, np.where(one.valid, one.many, 0)]
-        ways, which = np.unique(np.stack(table, axis=1), axis=0, return_inverse=True)
-        for number, (home, *spans) in enumerate(ways.tolist()):
+        for places in _alike(table):
+            home, *spans = (int(column[places[0]]) for column in table)
             if home >= 0:
                 shown = set(self.routing.shown(self.side, home)) if self.routing.columns else {home}
                 if not self.routing.columns:
                     for routing, first, many in zip(routings, spans[::2], spans[1::2], strict=True):
                         shown.update(*(routing.group(one) for one in range(first, first + many)))
-                yield home, np.flatnonzero(which.reshape(-1) == number), sorted(shown)
+                yield home, places, sorted(shown)
 
     def _ways(
         self, rows: pa.RecordBatch, spread: np.ndarray | None
