@@ -3,8 +3,10 @@
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eddyline.cli.interrupts import Interrupts
 from eddyline.cli.progress import grouped
 from eddyline.cli.spark_join import _Counted
 from tests.spark.streams import Rows, band, brute, seconds
@@ -88,14 +91,16 @@ def pairs_in(out: Path) -> list[tuple]:
     return sorted((row["r"], row["s"]) for row in rows)
 
 
-def streamed(
-    folders: Path, *options: str, on: str = "abs(r.x - s.x) <= 2"
-) -> subprocess.CompletedProcess:
-    return run(
+def stream_of(folders: Path, *options: str, on: str = "abs(r.x - s.x) <= 2") -> list[str]:
+    return [
         str(folders / "r"), str(folders / "s"), "--on", on, "--time", "t", "--window", "time:3s",
         "--select", "r.n AS r, s.n AS s", "--lateness", "60s", "-o", str(folders / "out.parquet"),
         "--stream", "--checkpoint", str(folders / "state"), *options,
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def streamed(folders: Path, *options: str, **on: str) -> subprocess.CompletedProcess:
+    return run(*stream_of(folders, *options, **on))
 
 
 def test_a_batch_has_as_many_files_as_are_asked_for(folders):
@@ -127,7 +132,7 @@ def test_rows_of_all_batches_are_counted():
             return self.done == 250
 
     counted = _Counted(Query())
-    counted.wait()
+    counted.wait(Interrupts())
     assert counted.rows == 3 * 250
 
 
@@ -181,3 +186,30 @@ def test_bad_options_are_told_before_spark_starts(tmp_path, args, code, says):
     told = run(str(tmp_path), str(tmp_path), *args)
     assert told.returncode == code
     assert says in told.stderr
+
+
+@pytest.mark.slow
+def test_a_stream_that_is_followed_is_stopped_and_goes_on(tmp_path):
+    halves = slice(100), slice(100, None)
+
+    def arrive(number: int) -> None:
+        for name, rows in (("r", R), ("s", S)):
+            rows.at(halves[number]).write(tmp_path / name, 1, first=number)
+
+    arrive(0)
+    command = [*COMMAND, *stream_of(tmp_path, "--follow")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr
+        while not (tmp_path / "state" / "commits" / "0").exists():
+            assert running.poll() is None, running.stderr.read()
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        told = running.stderr.read()
+    assert running.returncode == 130, told
+    assert "200 rows read now" in told
+    assert "Traceback" not in told
+    arrive(1)
+    done = streamed(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "200 rows read now" in done.stderr
+    assert pairs_in(tmp_path / "out.parquet") == brute(R, S, band(R, S, 2), seconds(3, 3))

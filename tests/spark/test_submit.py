@@ -27,6 +27,20 @@ folder = Path({folder!r})
 told = dict(pairs=joined(spark, folder))
 _ = (folder / "told.json").write_text(json.dumps(told))
 """
+SESSION = """
+from eddyline.spark import session
+spark = session(master="local[2]")
+"""
+# Cells are pieces of __main__, which is no file, and run one by one where a loop runs already.
+KERNEL = """
+import __main__, asyncio
+
+async def work(cells):
+    for number, cell in enumerate(cells):
+        exec(compile(cell, f"<cell {{number}}>", "exec"), vars(__main__))
+
+asyncio.run(work({cells!r}))
+"""
 
 
 def run(command: list[str], folder: Path, **options) -> dict:
@@ -40,8 +54,9 @@ def run(command: list[str], folder: Path, **options) -> dict:
     environment |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     # A shell is one only where somebody types; this says that it is.
     environment |= {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"} if command[0] == "pyspark" else {}
+    small = [] if command[0] == sys.executable else SMALL
     told = subprocess.run(
-        [str(home / "bin" / command[0]), *SMALL, *command[1:]],
+        [str(home / "bin" / command[0]), *small, *command[1:]],
         env=environment, capture_output=True, text=True, cwd=folder, **options,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr[-3000:]
@@ -74,6 +89,13 @@ def test_a_submitted_job_needs_nothing_set_up(tmp_path):
 def test_the_shell_needs_nothing_set_up(tmp_path):
     shell = ["pyspark", "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
     told = run(shell, tmp_path, input=SHELL.format(folder=str(tmp_path)))
+    assert told["pairs"] == expected()
+
+
+@pytest.mark.slow
+def test_a_notebook_needs_nothing_set_up(tmp_path):
+    cells = [SESSION, *SHELL.format(folder=str(tmp_path)).split("\n\n")]
+    told = run([sys.executable, "-c", KERNEL.format(cells=cells)], tmp_path)
     assert told["pairs"] == expected()
 
 

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eddyline.cli.interrupts import Interrupts
 from eddyline.cli.progress import Line, Notice, grouped
 from eddyline.cli.query import add_query_arguments, query_options
 from eddyline.errors import DataError, MachineError, QueryError
@@ -186,12 +187,13 @@ def _streamed(args: argparse.Namespace, joined: "DataFrame") -> tuple[int, int]:
     query = writer.trigger(**trigger).start()
     counted = _Counted(query)
     code = 0
-    try:
-        with Line(counted.line):
-            counted.wait()
-    except KeyboardInterrupt:
-        query.stop()
-        code = 130
+    with Interrupts() as interrupts:
+        try:
+            with Line(counted.line):
+                counted.wait(interrupts)
+        except KeyboardInterrupt:
+            query.stop()
+            code = 130
     return counted.rows, code
 
 
@@ -209,11 +211,16 @@ class _Counted:
         self._batches: dict[int, int] = {}
         self.rows = 0
 
-    def wait(self) -> None:
-        """Wait for the end of the query, and look often: Spark knows of its last batches only."""
+    def wait(self, interrupts: Interrupts) -> None:
+        """Wait for the end of the query, and look often: Spark knows of its last batches only.
+
+        Ctrl-C ends that between two calls of Java, where nobody logs it as a failure.
+        """
         try:
             while not self._query.awaitTermination(SECONDS):
                 self._look()
+                with interrupts.welcome():
+                    pass
         finally:
             self._look()
 
