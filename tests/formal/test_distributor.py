@@ -1,7 +1,7 @@
 """Distributor: a record for each packet that closes something, in their order, by induction.
 
-The combiner follows the records. If every core shows its stars in the order of the packets, which the
-benches of the whole operator check and no proof does, stars leave the operator in the order of arrivals.
+The combiner follows the records. If every core shows its stars in the order of the packets, stars
+leave the operator in the order of arrivals; benches of the whole operator check that, no proof does.
 """
 
 import inspect
