@@ -1,7 +1,8 @@
 """Distributor: a record for each packet that closes something, in their order, by induction.
 
 The combiner follows the records. If every core shows its stars in the order of the packets, stars
-leave the operator in the order of arrivals; benches of the whole operator check that, no proof does.
+leave the operator in the order of arrivals. Benches of the operator check that,
+and no proof does.
 """
 
 import inspect
